@@ -1,0 +1,131 @@
+"""What is balanced: nodes hold units, units carry load, a move takes a unit from a giver to a taker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Load = float | Mapping[str, float]
+"""A load or a capacity: one number, or one number per dimension (``{"cpu": 0.3, "memory": 12.0}``)."""
+
+ONE_DIMENSION = ("load",)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Where units run. ``capacity`` is a weight, not a limit: twice the capacity, twice the fair share."""
+
+    id: str
+    capacity: Load = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What moves. ``allowed`` names the nodes it may run on; ``None`` means any."""
+
+    id: str
+    node: str
+    load: Load
+    pinned: bool = False
+    allowed: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One unit goes from its giver to its taker, for a reason a person can read."""
+
+    unit: str
+    giver: str
+    taker: str
+    why: str = ""
+
+
+Offer = tuple[Move, ...]
+"""Moves that stand or fall together, so that a swap is possible."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """Everything a policy may know at one moment, in columns.
+
+    Parameters
+    ----------
+    dimensions
+        Names of the load dimensions, the columns of ``capacity`` and ``load``.
+    node_ids, capacity
+        One row per node.
+    unit_ids, owner, load, pinned
+        One row per unit; ``owner`` is a row of ``node_ids``.
+        A unit whose move is under way belongs to its taker already.
+    allowed
+        Unit row to the node rows it may run on; a unit without an entry may run anywhere.
+    leaving
+        Unit row to the node row it is just leaving: its load counts there too until the move ends.
+    """
+
+    dimensions: tuple[str, ...]
+    node_ids: Sequence[str]
+    capacity: NDArray[np.float64]
+    unit_ids: Sequence[str]
+    owner: NDArray[np.int64]
+    load: NDArray[np.float64]
+    pinned: NDArray[np.bool_]
+    allowed: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
+    leaving: Mapping[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, nodes: Iterable[Node], units: Iterable[Unit], leaving: Mapping[str, str] | None = None) -> Snapshot:
+        """Build the columns from objects.
+
+        Examples
+        --------
+        >>> s = Snapshot.of([Node("a"), Node("b", 2.0)], [Unit("u", "a", 3.0)])
+        >>> s.node_load()[:, 0].tolist()
+        [3.0, 0.0]
+        """
+        nodes, units = list(nodes), list(units)
+        dimensions = _dimensions([n.capacity for n in nodes], [u.load for u in units])
+        rows = {n.id: i for i, n in enumerate(nodes)}
+        unit_rows = {u.id: i for i, u in enumerate(units)}
+        return cls(
+            dimensions=dimensions,
+            node_ids=[n.id for n in nodes],
+            capacity=_columns([n.capacity for n in nodes], dimensions, missing=1.0),
+            unit_ids=[u.id for u in units],
+            owner=np.fromiter((rows[u.node] for u in units), np.int64, len(units)),
+            load=_columns([u.load for u in units], dimensions, missing=0.0),
+            pinned=np.fromiter((u.pinned for u in units), np.bool_, len(units)),
+            allowed={
+                i: np.array(sorted(rows[n] for n in u.allowed if n in rows), np.int64)
+                for i, u in enumerate(units)
+                if u.allowed is not None
+            },
+            leaving={unit_rows[u]: rows[n] for u, n in (leaving or {}).items()},
+        )
+
+    def node_load(self, *, both_sides: bool = False) -> NDArray[np.float64]:
+        """Load per node and dimension; with ``both_sides`` a moving unit also counts at the node it leaves."""
+        total = np.zeros_like(self.capacity)
+        for d in range(len(self.dimensions)):
+            total[:, d] = np.bincount(self.owner, weights=self.load[:, d], minlength=len(self.node_ids))
+        if both_sides:
+            for unit, node in self.leaving.items():
+                total[node] += self.load[unit]
+        return total
+
+
+def _dimensions(capacities: Sequence[Load], loads: Sequence[Load]) -> tuple[str, ...]:
+    names = {name for value in (*capacities, *loads) if isinstance(value, Mapping) for name in value}
+    return tuple(sorted(names)) or ONE_DIMENSION
+
+
+def _columns(values: Sequence[Load], dimensions: tuple[str, ...], missing: float) -> NDArray[np.float64]:
+    """Return one row per value; a plain number stands for every dimension."""
+    rows = [
+        [value.get(d, missing) for d in dimensions] if isinstance(value, Mapping) else [value] * len(dimensions)
+        for value in values
+    ]
+    return np.array(rows, np.float64).reshape(len(values), len(dimensions))
