@@ -1,0 +1,1 @@
+"""Keeps distributed event processing evenly loaded while it runs."""
