@@ -1,0 +1,43 @@
+# Needs Python 3.11+ and make; everything else is installed by the first target that wants it.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+BIN := .venv/bin
+# Spark binds to this address; a host name without an entry in the resolver would stop it.
+export SPARK_LOCAL_IP := 127.0.0.1
+
+.PHONY: help env java demo test test-long lint format lock clean
+
+help:  ## these lines
+	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1	\2/p' Makefile | expand -t 18
+
+env:  ## the environment in .venv/, from requirements.lock
+	@tools/env.sh
+
+java:
+	@tools/env.sh java
+
+demo: java  ## installs what is missing and shows the balancer at work
+	@$(BIN)/evenflow demo
+
+test: java lint  ## installs what is missing, checks the style and runs the tests
+	$(BIN)/python -m pytest -m "not long" --durations=15
+
+test-long: java  ## the campaigns that make test leaves out
+	$(BIN)/python -m pytest -m long --durations=15
+
+lint: env  ## ruff and mypy --strict
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict src
+
+format: env  ## rewrites the code in the house format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock:  ## resolves requirements.lock anew (needs uv)
+	uv pip compile -q --universal --fork-strategy fewest --python-version 3.11 --all-extras --generate-hashes --no-header \
+		--no-emit-index-url --no-emit-find-links pyproject.toml -o requirements.lock
+
+clean:  ## removes the environment and every cache
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis artifacts metastore_db spark-warehouse derby.log
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
