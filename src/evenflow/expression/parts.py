@@ -1,0 +1,237 @@
+"""The pieces of a parsed expression, each a closure from a mapping of names to a value."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Value = int | float | str | bool | None
+"""What an expression gives; ``None`` when a name in it has no value or the arithmetic has no result."""
+
+Values = Mapping[str, Any]
+Test = Callable[[Values], bool]
+
+
+class Kind(StrEnum):
+    """What a part of an expression gives, as far as its text says."""
+
+    NUMBER = "a number"
+    STRING = "a string"
+    CONDITION = "true or false"
+    ANY = "any value"
+
+
+class Part(NamedTuple):
+    """A compiled piece: what it gives, and how to get it."""
+
+    kind: Kind
+    get: Callable[[Values], Any]
+    name: str | None = None  # set for a bare name
+    constant: bool = False
+
+    @property
+    def value(self) -> Any:
+        """The value of a constant."""
+        return self.get({})
+
+
+_KINDS: Mapping[type, Kind] = {int: Kind.NUMBER, float: Kind.NUMBER, str: Kind.STRING, bool: Kind.CONDITION}
+_TYPES: Mapping[Kind, tuple[type, ...]] = {Kind.NUMBER: (int, float), Kind.STRING: (str,), Kind.CONDITION: (bool,)}
+
+
+def constant(value: Value) -> Part:
+    """Return the part that always gives ``value``, which is of one of the four plain types."""
+    return Part(_KINDS[type(value)], lambda _: value, constant=True)
+
+
+def plain(value: object) -> Value:
+    """Return the value as an int, float, str or bool, and ``None`` for anything else.
+
+    Numpy scalars would warn where Python raises, and wrap around where Python grows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> plain(np.float32(0.5)), plain(np.True_), plain([1])
+    (0.5, True, None)
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    for kind in _KINDS:
+        if type(value) is kind:
+            return value  # type: ignore[return-value]
+    for kind in (int, float, str):  # enumerations and other subclasses
+        if isinstance(value, kind):
+            return kind(value)
+    return None
+
+
+def named(name: str) -> Part:
+    """Return the value of a name; a dotted one is a key of its own or a path through nested mappings."""
+    path = name.split(".")
+
+    def look_up(values: Values) -> Value:
+        value = values.get(name)
+        if type(value) in _KINDS:
+            return value
+        if value is None and len(path) > 1:
+            value = values
+            for step in path:
+                value = value.get(step) if isinstance(value, Mapping) else None
+        return plain(value)
+
+    return Part(Kind.ANY, look_up, name=name)
+
+
+def _differ(a: Any, b: Any) -> bool:
+    return bool(a < b or a > b)  # unlike !=, false for NaN
+
+
+COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "<>": _differ,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+
+
+def comparison(left: Part, sign: str, right: Part) -> Part:
+    """Compare two values of one kind; anything else is false."""
+    if left.constant and not right.constant:
+        left, sign, right = right, _MIRRORED.get(sign, sign), left
+    compare, get_left, get_right, kinds = COMPARISONS[sign], left.get, right.get, _KINDS
+
+    def general(values: Values) -> bool:
+        a, b = get_left(values), get_right(values)
+        kind = kinds.get(type(a))
+        return kind is not None and kind is kinds.get(type(b)) and compare(a, b)
+
+    if left.name is None or not right.constant:
+        return Part(Kind.CONDITION, general)
+
+    # By far the most frequent comparison is a name with a constant: it skips two calls.
+    name, value, types = left.name, right.value, _TYPES[right.kind]
+
+    def name_with_constant(values: Values) -> bool:
+        given = values.get(name)
+        return compare(given, value) if type(given) in types else general(values)
+
+    return Part(Kind.CONDITION, name_with_constant)
+
+
+def arithmetic(first: Part, rest: Sequence[tuple[str, Part]]) -> Part:
+    """Calculate from left to right; without a number everywhere, or without a result, there is no value."""
+    get_first, steps = first.get, tuple((_ARITHMETIC[sign], part.get) for sign, part in rest)
+
+    def calculate(values: Values) -> Value:
+        result = get_first(values)
+        if type(result) not in (int, float):
+            return None
+        for combine, get in steps:
+            other = get(values)
+            if type(other) not in (int, float):
+                return None
+            try:
+                result = combine(result, other)
+            except ArithmeticError:  # division by zero, or an integer too large to become a float
+                return None
+        return result  # type: ignore[no-any-return]
+
+    part = Part(Kind.NUMBER, calculate)
+    if first.constant and all(other.constant for _, other in rest):
+        result = part.value
+        return Part(Kind.NUMBER, lambda _: result, constant=True)
+    return part
+
+
+def condition(part: Part) -> Test:
+    """Return the part as a test: a name counts as true only when its value is true itself."""
+    get = part.get
+    return get if part.kind is Kind.CONDITION else lambda values: get(values) is True
+
+
+def both(parts: Sequence[Part]) -> Part:
+    """Return whether all conditions hold."""
+    tests = [condition(part) for part in parts]
+    if len(tests) == 2:
+        first, second = tests
+        return Part(Kind.CONDITION, lambda values: first(values) and second(values))
+    return Part(Kind.CONDITION, lambda values: all(test(values) for test in tests))
+
+
+def either(parts: Sequence[Part]) -> Part:
+    """Return whether some condition holds."""
+    tests = [condition(part) for part in parts]
+    if len(tests) == 2:
+        first, second = tests
+        return Part(Kind.CONDITION, lambda values: first(values) or second(values))
+    return Part(Kind.CONDITION, lambda values: any(test(values) for test in tests))
+
+
+def negation(part: Part) -> Part:
+    """Return the opposite of a condition."""
+    test = condition(part)
+    return Part(Kind.CONDITION, lambda values: not test(values))
+
+
+def membership(part: Part, members: Sequence[Value], *, negated: bool) -> Part:
+    """Return whether the value is (not) one of the members, which are of one kind; of another kind it is neither."""
+    types, choices, get = _TYPES[_KINDS[type(members[0])]], frozenset(members), part.get
+
+    def is_member(values: Values) -> bool:
+        value = get(values)
+        return type(value) in types and value == value and (value in choices) is not negated  # noqa: PLR0124  NaN
+
+    return Part(Kind.CONDITION, is_member)
+
+
+def likeness(part: Part, pattern: str, *, negated: bool) -> Part:
+    """Return whether a string (does not) match a pattern; what is no string does neither."""
+    matches, get = _like(pattern), part.get
+
+    def is_like(values: Values) -> bool:
+        value = get(values)
+        return type(value) is str and matches(value) is not negated
+
+    return Part(Kind.CONDITION, is_like)
+
+
+def _like(pattern: str) -> Callable[[str], bool]:
+    """Return a matcher for ``%`` (any run of characters) and ``_`` (any one character).
+
+    Between two ``%`` the leftmost match is always the best one, so nothing is ever tried twice;
+    one regular expression for the whole pattern can take exponential time on a hostile one.
+    """
+    first, *rest = [
+        re.compile("".join("." if character == "_" else re.escape(character) for character in run), re.DOTALL)
+        for run in pattern.split("%")
+    ]
+    if not rest:
+        return lambda text: first.fullmatch(text) is not None
+    *middle, last = rest
+    last_length = len(pattern) - pattern.rindex("%") - 1
+
+    def matches(text: str) -> bool:
+        found = first.match(text)
+        for run in middle:
+            if found is None:
+                return False
+            found = run.search(text, found.end())
+        tail = len(text) - last_length
+        return found is not None and found.end() <= tail and last.match(text, tail) is not None
+
+    return matches
