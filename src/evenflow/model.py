@@ -47,6 +47,43 @@ Offer = tuple[Move, ...]
 """Moves that stand or fall together, so that a swap is possible."""
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to move, what it brings, and what was refused. A plan changes nothing; sessions carry it out.
+
+    Parameters
+    ----------
+    moves
+        In the order in which they were accepted; empty when a hard goal failed.
+    max_over_mean, peak
+        Before and after the plan: the highest load over capacity, relative to the mean and as it is.
+    lower_bound, floor
+        The peak that no plan can go below, and what sets it ("one hot unit is the floor: unit 7").
+    gap
+        How far the peak after the plan is above the lower bound, as a fraction of it.
+    moved_load, needed_load
+        Shares of all load: what the plan moves, and what lies above the lower bound now.
+    refusals
+        How often each guard refused an offer, by the guard's name.
+    failed
+        Hard goals that the offered moves broke; such a plan moves nothing.
+    missed
+        Soft goals that the plan did not reach.
+    """
+
+    moves: tuple[Move, ...]
+    max_over_mean: tuple[float, float]
+    peak: tuple[float, float]
+    lower_bound: float
+    floor: str
+    gap: float
+    moved_load: float
+    needed_load: float
+    refusals: Mapping[str, int] = field(default_factory=dict)
+    failed: tuple[str, ...] = ()
+    missed: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
     """Everything a policy may know at one moment, in columns.

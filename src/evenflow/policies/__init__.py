@@ -1,0 +1,65 @@
+"""Policies offer moves; they know units and nodes alone, so every system's balancer can use every one of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from importlib import import_module
+from typing import Any
+
+from evenflow.errors import BadInput, nearest
+from evenflow.planner import Policy
+from evenflow.policies.even_counts import EvenCounts
+from evenflow.policies.least_moves import LeastMoves
+from evenflow.policies.load_classes import LoadClasses
+
+__all__ = ["NAMES", "EvenCounts", "LeastMoves", "LoadClasses", "named"]
+
+NAMES: dict[str, type[Policy]] = {
+    "even_counts": EvenCounts,
+    "least_moves": LeastMoves,
+    "load_classes": LoadClasses,
+}
+
+
+def named(name: str, **settings: Any) -> Policy:
+    """Return the policy of that name, or of a user's class given as ``module:Class``.
+
+    Examples
+    --------
+    >>> named("even_counts", capped=True)
+    EvenCounts(rounding='nearest', capped=True)
+    """
+    kind = kind_of(name)
+    known = settings_of(kind)
+    for key in settings:
+        if known is not None and key not in known:
+            raise BadInput(f"the setting {key!r} of policy {name!r}", nearest(key, known), "policy settings")
+    try:
+        policy: Policy = kind(**settings)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, BadInput):
+            raise
+        raise BadInput(f"{settings!r} ({error})", f"what {name!r} takes", "policy settings") from error
+    return policy
+
+
+def kind_of(name: str) -> type[Policy]:
+    """Return the class of a policy's name."""
+    if ":" not in name:
+        if name not in NAMES:
+            raise BadInput(repr(name), f"{nearest(name, NAMES)} or module:Class of your own", "policy")
+        return NAMES[name]
+    module, _, attribute = name.partition(":")
+    try:
+        kind = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise BadInput(f"{name!r} ({error})", "module:Class of a class that can be imported", "policy") from error
+    if not callable(getattr(kind, "propose", None)):
+        raise BadInput(repr(name), "a class with a method propose(draft)", "policy")
+    found: type[Policy] = kind
+    return found
+
+
+def settings_of(kind: type[Any]) -> frozenset[str] | None:
+    """Return the names of a policy's settings; ``None`` when only the class itself can tell."""
+    return frozenset(f.name for f in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else None

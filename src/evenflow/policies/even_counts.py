@@ -1,0 +1,81 @@
+"""The algorithm of the DPSLB thesis, section 4.4: about the same number of units on every node."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from evenflow import guards
+from evenflow.draft import Draft, RowMove
+from evenflow.errors import BadInput
+
+ROUNDINGS = ("nearest", "down", "up")
+
+
+@dataclass(frozen=True, slots=True)
+class EvenCounts:
+    """Take from every node above the average number of units and give to the nodes below it.
+
+    Parameters
+    ----------
+    rounding
+        How the average is rounded: ``"nearest"`` (the thesis: 10/3 ≈ 3), ``"down"`` or ``"up"``.
+    capped
+        Whether a taker stops at the average.
+        In the thesis it does not: with 5, 5 and a new node, the new node takes 2 and 2 and ends with 4.
+
+    Examples
+    --------
+    >>> EvenCounts()
+    EvenCounts(rounding='nearest', capped=False)
+    """
+
+    rounding: str = "nearest"
+    capped: bool = False
+
+    guards: ClassVar[tuple[guards.Guard, ...]] = guards.HARD
+
+    def __post_init__(self) -> None:
+        if self.rounding not in ROUNDINGS:
+            raise BadInput(repr(self.rounding), "one of " + ", ".join(map(repr, ROUNDINGS)), "rounding")
+
+    def propose(self, draft: Draft) -> Iterator[RowMove]:
+        """Offer the lowest unit ids of every giver to the first taker that still takes."""
+        nodes = len(draft.snapshot.node_ids)
+        if nodes < 2:
+            return
+        counts = [len(draft.units_of(n)) for n in range(nodes)]
+        average = self._average(sum(counts), nodes)
+        takers = [n for n in range(nodes) if counts[n] < average]
+        for giver in [n for n in range(nodes) if counts[n] > average]:
+            spare = _by_id(draft, giver)[: counts[giver] - average]
+            while spare and takers:
+                taker = takers[0]
+                room = average - counts[taker] if self.capped else len(spare)
+                for unit in spare[:room]:
+                    yield draft.move(unit, taker, f"even counts: the average is {average} units")
+                counts[taker] += len(spare[:room])
+                spare = spare[room:]
+                if counts[taker] >= average:
+                    takers.pop(0)
+
+    def _average(self, units: int, nodes: int) -> int:
+        if self.rounding == "down":
+            return units // nodes
+        if self.rounding == "up":
+            return math.ceil(units / nodes)
+        return (2 * units + nodes) // (2 * nodes)
+
+
+def _by_id(draft: Draft, node: int) -> list[int]:
+    """Return the unit rows of a node, lowest id first; digits in an id count as numbers."""
+    ids = draft.snapshot.unit_ids
+    return sorted(draft.units_of(node).tolist(), key=lambda u: _natural(ids[u]))
+
+
+def _natural(name: str) -> list[tuple[int, int, str]]:
+    parts = re.split(r"(\d+)", name)
+    return [(0, int(p), "") if p.isdigit() else (1, 0, p) for p in parts if p]
