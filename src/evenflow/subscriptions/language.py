@@ -8,13 +8,13 @@ The language of Cheung 2006, section 2.1.2, made exact::
 An advertisement has the form of a subscription.
 `docs/subscriptions.md` holds the grammar, which the two patterns below spell out.
 
-A number without a point or an exponent is an ``int`` of 64 bits and stays exact beyond 2^53; every other number is a ``float``.
+A number without a point or an exponent is an ``int`` of 64 bits and stays exact beyond 2^53, any other is a ``float``.
 Numbers compare by their mathematical value, whichever of the two they are.
 """
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -27,7 +27,7 @@ STRING_OPERATORS: Mapping[str, Callable[[str, str], bool]] = {
     "str-prefix": str.startswith,
     "str-suffix": str.endswith,
     "str-contains": str.__contains__,
-    "isPresent": lambda value, operand: True,
+    "isPresent": lambda _value, _operand: True,
 }
 NUMBER_OPERATORS: Mapping[str, Callable[[int | float, int | float], bool]] = {
     "=": lambda value, operand: value == operand,
@@ -36,9 +36,9 @@ NUMBER_OPERATORS: Mapping[str, Callable[[int | float, int | float], bool]] = {
     "<=": lambda value, operand: value <= operand,
     ">": lambda value, operand: value > operand,
     ">=": lambda value, operand: value >= operand,
-    "isPresent": lambda value, operand: True,
+    "isPresent": lambda _value, _operand: True,
 }
-WILDCARD_OPERATORS = ("eq",)
+WILDCARD_OPERATORS: Collection[str] = ("eq",)
 OPERATORS = (*STRING_OPERATORS, *(name for name in NUMBER_OPERATORS if name not in STRING_OPERATORS))
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
@@ -46,11 +46,30 @@ INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """One condition on one attribute; ``value`` is None for the wildcard ``*``."""
+    """One condition on one attribute; ``value`` is None for the wildcard ``*``.
+
+    Raises
+    ------
+    ValueError
+        If the language has no text for it: an attribute with a comma, an operator of the other type, NaN.
+    """
 
     attribute: str
     operator: str
     value: Value | None
+
+    def __post_init__(self) -> None:
+        _check_attribute(self.attribute)
+        if self.value is None:
+            kind, allowed = "the wildcard *", WILDCARD_OPERATORS
+        else:
+            _check_value(self.value)
+            is_string = isinstance(self.value, str)
+            kind, allowed = ("a string", STRING_OPERATORS) if is_string else ("a number", NUMBER_OPERATORS)
+        if self.operator not in OPERATORS:
+            raise ValueError(f"unknown operator {_short(self.operator)}, expected one of {' '.join(OPERATORS)}")
+        if self.operator not in allowed:
+            raise ValueError(f"the operator {self.operator} does not go with {kind}, expected {' '.join(allowed)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +122,10 @@ def parse_subscription(text: str) -> Subscription:
     for found in _items(_PREDICATE, text):
         try:
             predicates.append(_predicate(found["attribute"], found["operator"], found["operand"]))
-        except _Fault as fault:
-            raise _error(text, found.start(fault.part) + fault.offset, fault.message) from None
+        except _OperandError as error:
+            raise _error(text, found.start("operand"), str(error)) from None
+        except ValueError as error:
+            raise _error(text, found.start("operator"), str(error)) from None
     return Subscription(tuple(predicates))
 
 
@@ -133,10 +154,10 @@ def parse_publication(text: str) -> dict[str, Value]:
             raise _error(text, found.start("attribute"), f"the attribute {attribute} occurs twice in the publication")
         try:
             value = _value(found["operand"])
-        except _Fault as fault:
-            raise _error(text, found.start(fault.part) + fault.offset, fault.message) from None
+        except _OperandError as error:
+            raise _error(text, found.start("operand"), str(error)) from None
         if value is None:
-            raise _error(text, found.start("operand"), "a publication has values, the wildcard * belongs to subscriptions")
+            raise _error(text, found.start("operand"), "the wildcard * stands in subscriptions only, expected a value")
         publication[attribute] = value
     return publication
 
@@ -147,11 +168,14 @@ def format_subscription(subscription: Subscription) -> str:
     Raises
     ------
     ValueError
-        If the language has no text for it, such as NaN or an attribute with a comma.
+        If it has no predicates.
     """
     if not subscription.predicates:
         raise ValueError("a subscription without predicates cannot be written")
-    return ",".join(_format_predicate(predicate) for predicate in subscription.predicates)
+    return ",".join(
+        f"[{p.attribute},{p.operator},{'*' if p.value is None else _format_value(p.value)}]"
+        for p in subscription.predicates
+    )
 
 
 def format_publication(publication: Publication) -> str:
@@ -164,7 +188,10 @@ def format_publication(publication: Publication) -> str:
     """
     if not publication:
         raise ValueError("a publication without attributes cannot be written")
-    return ",".join(f"[{_format_attribute(name)},{_format_value(value)}]" for name, value in publication.items())
+    for attribute, value in publication.items():
+        _check_attribute(attribute)
+        _check_value(value)
+    return ",".join(f"[{attribute},{_format_value(value)}]" for attribute, value in publication.items())
 
 
 def matches(subscription: Subscription, publication: Publication) -> bool:
@@ -178,7 +205,7 @@ def matches(subscription: Subscription, publication: Publication) -> bool:
 
 def _holds(predicate: Predicate, value: Value | None) -> bool:
     operand = predicate.value
-    if value is None or value != value:  # NaN is the one value that differs from itself
+    if value is None or (isinstance(value, float) and math.isnan(value)):
         return False
     if operand is None:
         return True
@@ -227,20 +254,18 @@ def _form(*parts: str) -> _Form:
 _PREDICATE = _form(r"(\[)", _NAME, r"(,)", _OPERATOR, r"(,)", _OPERAND, r"(\])", _END)
 _PAIR = _form(r"(\[)", _NAME, r"(,)", _OPERAND, r"(\])", _END)
 _NAME_ONLY = re.compile(_NAME)
-_NUMBER = re.compile(r"[+-]?(?:(?:0|[1-9][0-9]*)(?P<point>\.[0-9]*)?|(?P<bare>\.[0-9]+))(?P<exponent>[eE][+-]?[0-9]+)?")
+_INTEGER = r"(?:0|[1-9][0-9]*+)"
+_EXPONENT = r"[eE][+-]?+[0-9]++"
+_NUMBER = re.compile(
+    rf"[+-]?+(?:(?P<real>{_INTEGER}(?:\.[0-9]*+(?:{_EXPONENT})?+|{_EXPONENT})|\.[0-9]++(?:{_EXPONENT})?+)|{_INTEGER})"
+)
 _STRING_START = re.compile(r"'(?:[^'\\]++|\\['\\])*+")
 _ESCAPED = re.compile(r"\\(.)")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
-class _Fault(Exception):
-    """A part that has the right form but not a right content."""
-
-    def __init__(self, part: str, message: str, offset: int = 0) -> None:
-        super().__init__(part, message, offset)
-        self.part = part
-        self.message = message
-        self.offset = offset
+class _OperandError(ValueError):
+    """An operand that stands in the right place but says nothing."""
 
 
 def _error(text: str, position: int, message: str) -> LanguageError:
@@ -288,18 +313,7 @@ def _seen(text: str, position: int) -> str:
 
 @lru_cache(maxsize=1 << 16)  # subscriptions repeat each other's predicates: equal texts share one object
 def _predicate(attribute: str, operator: str, operand: str) -> Predicate:
-    value = _value(operand)
-    if value is None:
-        allowed, kind = tuple(WILDCARD_OPERATORS), "the wildcard *"
-    elif isinstance(value, str):
-        allowed, kind = tuple(STRING_OPERATORS), "a string"
-    else:
-        allowed, kind = tuple(NUMBER_OPERATORS), "a number"
-    if operator not in OPERATORS:
-        raise _Fault("operator", f"unknown operator {_short(operator)}, expected one of {' '.join(OPERATORS)}")
-    if operator not in allowed:
-        raise _Fault("operator", f"the operator {operator} does not take {kind}, which takes {' '.join(allowed)}")
-    return Predicate(attribute, operator, value)
+    return Predicate(attribute, operator, _value(operand))
 
 
 def _value(operand: str) -> Value | None:
@@ -309,17 +323,17 @@ def _value(operand: str) -> Value | None:
         return None
     number = _NUMBER.fullmatch(operand)
     if number is None:
-        raise _Fault("operand", f"{_short(operand)} is not a number, a string in single quotes or *")
-    if number["point"] is None and number["bare"] is None and number["exponent"] is None:
-        # The length is tested first: Python refuses to convert very long digit strings.
-        integer = int(operand) if len(operand) <= 20 else INT64_MAX + 1
-        if not INT64_MIN <= integer <= INT64_MAX:
-            raise _Fault("operand", f"{_short(operand)} is beyond a 64-bit integer, {INT64_MIN} to {INT64_MAX}")
-        return integer
-    real = float(operand)
-    if math.isinf(real):
-        raise _Fault("operand", f"{_short(operand)} is beyond a 64-bit float")
-    return real
+        raise _OperandError(f"{_short(operand)} is not a number, a string in single quotes or *")
+    # The length is tested first: Python refuses to convert very long digit strings.
+    if number["real"] is not None or len(operand) > 20:
+        value: int | float = float(operand)
+    else:
+        value = int(operand)
+    if number["real"] is None and not INT64_MIN <= value <= INT64_MAX:
+        raise _OperandError(f"{_short(operand)} is beyond a 64-bit integer, {INT64_MIN} to {INT64_MAX}")
+    if math.isinf(value):
+        raise _OperandError(f"{_short(operand)} is beyond a 64-bit float")
+    return value
 
 
 def _short(word: str) -> str:
@@ -328,31 +342,22 @@ def _short(word: str) -> str:
     return word if word.isprintable() else repr(word)
 
 
-def _format_predicate(predicate: Predicate) -> str:
-    attribute, operand = _format_attribute(predicate.attribute), "*" if predicate.value is None else _format_value(predicate.value)
-    try:
-        _predicate(attribute, predicate.operator, operand)
-    except _Fault as fault:
-        raise ValueError(fault.message) from None
-    return f"[{attribute},{predicate.operator},{operand}]"
+def _format_value(value: Value) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'" if isinstance(value, str) else repr(value)
 
 
-def _format_attribute(name: str) -> str:
+def _check_attribute(name: str) -> None:
     if not _NAME_ONLY.fullmatch(name) or _SURROGATE.search(name):
         raise ValueError(f"{name!r} cannot be the name of an attribute")
-    return name
 
 
-def _format_value(value: Value) -> str:
+def _check_value(value: Value) -> None:
     if isinstance(value, str):
-        if _SURROGATE.search(value):
+        if not value.isascii() and _SURROGATE.search(value):
             raise ValueError(f"{value!r} holds half of a surrogate pair")
-        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    if isinstance(value, float) and not math.isfinite(value):
+    elif isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is neither a string nor a number")
+    elif isinstance(value, int) and not INT64_MIN <= value <= INT64_MAX:
+        raise ValueError(f"{value} is beyond a 64-bit integer, {INT64_MIN} to {INT64_MAX}")
+    elif not math.isfinite(value):
         raise ValueError(f"{value} cannot be written")
-    text = repr(value)
-    try:
-        _value(text)
-    except _Fault as fault:
-        raise ValueError(fault.message) from None
-    return text

@@ -1,0 +1,236 @@
+"""The normal form: what the conjunction of a subscription's predicates says about each attribute, written in one way.
+
+Two subscriptions match the same publications exactly if their normal forms are equal,
+and ``implies`` decides exactly whether one constraint lies within another.
+
+Numbers are those that a publication can carry: every 64-bit integer and every 64-bit float, infinities included.
+They form one order by value, so each has a next one, and ``< x`` is ``<= predecessor(x)``: all intervals are closed.
+Between 2^53 and 2^63 the next number is the next integer, elsewhere it is the next float.
+
+Strings have no such end: a longer string always exists, which is why a string constraint is empty
+only if an equality contradicts the rest or two prefixes (or two suffixes) contradict each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from evenflow.subscriptions.language import INT64_MAX, INT64_MIN, Predicate, Subscription, Value
+
+EXACT = 2**53  # up to here every integer is a float
+
+
+@dataclass(frozen=True, slots=True)
+class Anything:
+    """Any value of any type: the wildcard."""
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """The numbers from ``low`` to ``high``, both included, but for ``excluded``, which lie strictly between the two."""
+
+    low: int | float = -math.inf
+    high: int | float = math.inf
+    excluded: frozenset[int | float] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Strings:
+    """The strings with this prefix and suffix and these parts, but for ``excluded``; or, with ``equal``, that one alone.
+
+    ``parts`` holds nothing that the prefix, the suffix or another part already contains,
+    ``excluded`` nothing that the rest already rules out, and beside ``equal`` there is nothing at all.
+    """
+
+    equal: str | None = None
+    prefix: str = ""
+    suffix: str = ""
+    parts: frozenset[str] = frozenset()
+    excluded: frozenset[str] = frozenset()
+
+
+Constraint = Anything | Numbers | Strings
+Normal = Mapping[str, Constraint]
+
+ANYTHING, ANY_NUMBER, ANY_STRING = Anything(), Numbers(), Strings()
+
+
+def normalize(subscription: Subscription) -> dict[str, Constraint] | None:
+    """Bring a subscription into normal form.
+
+    Returns
+    -------
+    The constraint of each attribute, or None if the subscription contradicts itself and so matches nothing.
+
+    Examples
+    --------
+    >>> from evenflow.subscriptions.language import parse_subscription
+    >>> normalize(parse_subscription("[volume,>=,3],[volume,<=,3]"))
+    {'volume': Numbers(low=3, high=3, excluded=frozenset())}
+    >>> normalize(parse_subscription("[volume,>,3],[volume,<,3]"))
+    """
+    normal: dict[str, Constraint] = {}
+    for predicate in subscription.predicates:
+        constraint = constraint_of(predicate)
+        known = normal.get(predicate.attribute)
+        both = constraint if known is None else conjunction(known, constraint)
+        if both is None:
+            return None
+        normal[predicate.attribute] = both
+    return normal
+
+
+def constraint_of(predicate: Predicate) -> Constraint:
+    """Give the constraint that a single predicate puts on its attribute; a single one is never empty."""
+    value = predicate.value
+    if value is None:
+        return ANYTHING
+    if isinstance(value, str):
+        return _STRINGS[predicate.operator](value)
+    return _NUMBERS[predicate.operator](value + 0)  # -0.0 becomes 0.0
+
+
+def conjunction(a: Constraint, b: Constraint) -> Constraint | None:
+    """Give the constraint that both together say, or None if no value satisfies both."""
+    if isinstance(a, Anything):
+        return b
+    if isinstance(b, Anything):
+        return a
+    if isinstance(a, Numbers) and isinstance(b, Numbers):
+        return _numbers(max(a.low, b.low), min(a.high, b.high), a.excluded | b.excluded)
+    if isinstance(a, Strings) and isinstance(b, Strings):
+        return _both_strings(a, b)
+    return None
+
+
+def implies(narrow: Constraint, wide: Constraint) -> bool:
+    """Tell whether every value that satisfies ``narrow`` satisfies ``wide``."""
+    if isinstance(wide, Anything):
+        return True
+    if isinstance(wide, Numbers):
+        return (
+            isinstance(narrow, Numbers)
+            and wide.low <= narrow.low
+            and narrow.high <= wide.high
+            and not any(admits(narrow, value) for value in wide.excluded)
+        )
+    if not isinstance(narrow, Strings):
+        return False
+    if narrow.equal is not None:
+        return admits(wide, narrow.equal)
+    return (
+        wide.equal is None
+        and narrow.prefix.startswith(wide.prefix)
+        and narrow.suffix.endswith(wide.suffix)
+        and all(_contains(narrow, part) for part in wide.parts)
+        and not any(admits(narrow, value) for value in wide.excluded)
+    )
+
+
+def admits(constraint: Constraint, value: Value) -> bool:
+    """Tell whether a value satisfies a constraint; NaN satisfies none."""
+    if isinstance(value, float) and math.isnan(value):
+        return False
+    if isinstance(constraint, Anything):
+        return True
+    if isinstance(constraint, Numbers):
+        return (
+            not isinstance(value, str)
+            and constraint.low <= value <= constraint.high
+            and value not in constraint.excluded
+        )
+    if not isinstance(value, str):
+        return False
+    if constraint.equal is not None:
+        return value == constraint.equal
+    return (
+        value.startswith(constraint.prefix)
+        and value.endswith(constraint.suffix)
+        and all(part in value for part in constraint.parts)
+        and value not in constraint.excluded
+    )
+
+
+def successor(number: float) -> int | float:
+    """Give the least number above this one that a publication can carry.
+
+    Examples
+    --------
+    >>> successor(1.0), successor(2**53), successor(2**63 - 1)
+    (1.0000000000000002, 9007199254740993, 9.223372036854776e+18)
+    """
+    if INT64_MIN <= number < -EXACT or EXACT <= number < INT64_MAX:
+        return int(number) + 1
+    # Outside, floats are the denser numbers or the only ones. INT64_MAX itself rounds up to 2^63, which follows it.
+    return float(number) if number == INT64_MAX else math.nextafter(number, math.inf) + 0.0
+
+
+def predecessor(number: float) -> int | float:
+    """Give the greatest number below this one that a publication can carry.
+
+    Examples
+    --------
+    >>> predecessor(1.0), predecessor(2**53 + 1), predecessor(2.0**63)
+    (0.9999999999999999, 9007199254740992, 9223372036854775807)
+    """
+    return -successor(-number) + 0  # the numbers are the same on both sides of zero
+
+
+_NUMBERS: Mapping[str, Callable[[int | float], Numbers]] = {
+    "=": lambda x: Numbers(x, x),
+    "<>": lambda x: Numbers(excluded=frozenset([x])),
+    "<": lambda x: Numbers(high=predecessor(x)),
+    "<=": lambda x: Numbers(high=x),
+    ">": lambda x: Numbers(low=successor(x)),
+    ">=": lambda x: Numbers(low=x),
+    "isPresent": lambda _: ANY_NUMBER,
+}
+_STRINGS: Mapping[str, Callable[[str], Strings]] = {
+    "eq": lambda x: Strings(equal=x),
+    "neq": lambda x: Strings(excluded=frozenset([x])),
+    "str-prefix": lambda x: Strings(prefix=x),
+    "str-suffix": lambda x: Strings(suffix=x),
+    "str-contains": lambda x: Strings(parts=frozenset([x] if x else [])),
+    "isPresent": lambda _: ANY_STRING,
+}
+
+
+def _numbers(low: float, high: float, excluded: Iterable[int | float]) -> Numbers | None:
+    """Draw the ends in until neither is excluded, so that equal sets of numbers look equal."""
+    within = {x for x in excluded if low <= x <= high}
+    while low <= high and low in within:
+        within.discard(low)
+        low = successor(low)
+    while low <= high and high in within:
+        within.discard(high)
+        high = predecessor(high)
+    return Numbers(low, high, frozenset(within)) if low <= high else None
+
+
+def _both_strings(a: Strings, b: Strings) -> Strings | None:
+    if a.equal is not None or b.equal is not None:
+        one, other = (a, b) if a.equal is not None else (b, a)
+        assert one.equal is not None
+        return one if admits(other, one.equal) else None
+    prefix, shorter = (a.prefix, b.prefix) if len(a.prefix) >= len(b.prefix) else (b.prefix, a.prefix)
+    suffix, ending = (a.suffix, b.suffix) if len(a.suffix) >= len(b.suffix) else (b.suffix, a.suffix)
+    if not prefix.startswith(shorter) or not suffix.endswith(ending):
+        return None
+    parts = a.parts | b.parts
+    frame = Strings(prefix=prefix, suffix=suffix)
+    parts = frozenset(
+        part for part in parts if not _contains(frame, part) and not any(part in p for p in parts if p != part)
+    )
+    kept = Strings(None, prefix, suffix, parts)
+    return Strings(None, prefix, suffix, parts, frozenset(x for x in a.excluded | b.excluded if admits(kept, x)))
+
+
+def _contains(strings: Strings, part: str) -> bool:
+    """Tell whether all of these strings contain a part.
+
+    Some of them have letters between prefix, parts and suffix that occur nowhere in ``part``,
+    so it must lie within one of these.
+    """
+    return part in strings.prefix or part in strings.suffix or any(part in p for p in strings.parts)
