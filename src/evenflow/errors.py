@@ -41,7 +41,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
     Examples
     --------
     >>> nearest("slice-join", ["slices-drift", "slices-join"])
-    "'slices-join' (nearest)"
+    "'slices-join', 'slices-drift' (nearest)"
     >>> nearest("x", ["slices-drift", "slices-join"])
     "one of 'slices-drift', 'slices-join'"
     """

@@ -1,0 +1,1 @@
+"""The ``evenflow`` command, one small module per subcommand."""

@@ -1,0 +1,37 @@
+"""Results go to standard output, everything else to standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def stderr() -> Console:
+    """Return the console of standard error, for progress bars."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False)
+
+
+def print_json(result: Mapping[str, Any]) -> None:
+    """Write exactly one JSON object to standard output."""
+    sys.stdout.write(json.dumps(result, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def print_rich(*parts: Any) -> None:
+    """Write tables and text to standard output, coloured when a person reads it."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    for part in parts:
+        console.print(part)
+
+
+def say(sentence: str) -> None:
+    """Tell a person something that is not the result."""
+    sys.stderr.write(sentence + "\n")

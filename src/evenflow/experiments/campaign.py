@@ -1,0 +1,119 @@
+"""A campaign runs one experiment over its seeds, on all cores, and returns the rows in the order of the seeds."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from evenflow.experiments.registry import Experiment, TraceWriter
+from evenflow.experiments.summary import plain
+
+PlainRow = dict[str, Any]
+Run = Callable[[Any, int, TraceWriter | None], Mapping[str, object]]
+
+
+def run_campaign(
+    experiment: Experiment,
+    settings: Any,
+    seeds: Sequence[int],
+    trace: Path | None = None,
+    on_row: Callable[[], None] = lambda: None,
+) -> list[PlainRow]:
+    """Run ``experiment`` once per seed.
+
+    Parameters
+    ----------
+    experiment, settings, seeds
+        What to run; ``settings`` is an object of ``experiment.settings``.
+    trace
+        Where the records go, one JSON line each; with several seeds each record also says its ``seed``.
+    on_row
+        Called whenever a seed is done, for a progress bar.
+
+    Returns
+    -------
+    list of dict
+        One plain row per seed, ``seed`` first, in the order of ``seeds`` whatever order they finished in.
+    """
+    if len(seeds) == 1:
+        row = _run_seed(experiment.run, settings, seeds[0], trace, name_seed=False)
+        on_row()
+        return [row]
+    parts = {seed: None if trace is None else trace.with_name(f"{trace.name}.{seed}.part") for seed in seeds}
+    try:
+        rows = _run_in_processes(experiment.run, settings, parts, on_row)
+        if trace is not None:
+            _join_parts(trace, [part for part in parts.values() if part is not None])
+    finally:
+        for part in parts.values():
+            if part is not None:
+                part.unlink(missing_ok=True)
+    return [rows[seed] for seed in seeds]
+
+
+def _run_in_processes(
+    run: Run, settings: Any, parts: Mapping[int, Path | None], on_row: Callable[[], None]
+) -> dict[int, PlainRow]:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    # Spawned, not forked: a progress bar draws from a thread, and a fork beside threads can deadlock.
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(min(cores, len(parts)), context, initializer=_ignore_interrupts)
+    try:
+        futures: dict[Future[PlainRow], int] = {
+            pool.submit(_run_seed, run, settings, seed, part, name_seed=True): seed for seed, part in parts.items()
+        }
+        rows = {}
+        for future in as_completed(futures):
+            rows[futures[future]] = future.result()
+            on_row()
+    except BaseException:
+        # A person's Ctrl-C or a seed's failure ends the campaign now, not when the seeds under way are done.
+        pool.shutdown(wait=False, cancel_futures=True)
+        for child in multiprocessing.active_children():
+            child.terminate()
+        raise
+    pool.shutdown()
+    return rows
+
+
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of the terminal; the parent decides
+
+
+def _run_seed(run: Run, settings: Any, seed: int, trace: Path | None, *, name_seed: bool) -> PlainRow:
+    if trace is None:
+        result = run(settings, seed, None)
+    else:
+        with _trace_writer(trace, seed if name_seed else None) as write:
+            result = run(settings, seed, write)
+    return {"seed": seed, **{name: plain(value) for name, value in result.items()}}
+
+
+@contextmanager
+def _trace_writer(path: Path, seed: int | None) -> Iterator[TraceWriter]:
+    # One encoder for the whole run: json.dumps with options builds a new one per record.
+    encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=plain).encode
+    with path.open("w", encoding="utf-8") as lines:
+        if seed is None:
+            yield lambda record: _write_line(lines.write, encode(record))
+        else:
+            yield lambda record: _write_line(lines.write, encode({"seed": seed, **record}))
+
+
+def _write_line(write: Callable[[str], int], text: str) -> None:
+    write(text + "\n")
+
+
+def _join_parts(trace: Path, parts: Sequence[Path]) -> None:
+    with trace.open("wb") as whole:
+        for part in parts:
+            with part.open("rb") as lines:
+                while block := lines.read(1 << 20):
+                    whole.write(block)

@@ -1,0 +1,40 @@
+"""What a report shows, as plain data: an experiment describes it, the web layer draws it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["line", "step", "points", "bars"]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One curve; a ``None`` in ``y`` leaves a gap. The ``x`` of bars are the names below them."""
+
+    name: str
+    x: Sequence[float] | Sequence[str]
+    y: Sequence[float | None]
+    kind: Kind = "line"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One picture: curves over common axes, and a sentence that says what to see."""
+
+    title: str
+    x_label: str
+    y_label: str
+    series: Sequence[Series]
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table; cells are shown as they are."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    caption: str = ""

@@ -1,0 +1,152 @@
+"""A report is one HTML page that opens anywhere, offline: scripts and styles are inside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from bokeh.embed import components
+from bokeh.models import FactorRange, HoverTool, Legend
+from bokeh.palettes import Category10_10
+from bokeh.plotting import figure as bokeh_figure
+from bokeh.resources import INLINE
+
+from evenflow.experiments.figures import Figure, Series, Table
+
+PAGE = "index.html"
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.7rem; margin-bottom: 0; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
+table { border-collapse: collapse; } caption, .caption { color: #666; text-align: left; }
+th, td { padding: .2rem .9rem .2rem 0; border-bottom: 1px solid #ddd; text-align: left; vertical-align: top; }
+td.number { text-align: right; font-variant-numeric: tabular-nums; }
+.wide { overflow-x: auto; }
+"""
+
+
+def write_report(path: Path, title: str, lead: str, parts: Sequence[Figure | Table]) -> Path:
+    """Write one standalone page with figures and tables, in their order.
+
+    Parameters
+    ----------
+    path
+        The directory; the page in it is ``index.html``.
+    title, lead
+        The heading, and the sentence below it.
+    parts
+        What the page shows.
+
+    Returns
+    -------
+    Path
+        The page.
+    """
+    drawings = [draw(part) for part in parts if isinstance(part, Figure)]
+    script, divs = components(drawings) if drawings else ("", ())
+    shown = iter(divs)
+    body = [
+        _section(part, next(shown) if isinstance(part, Figure) else _table(part.columns, part.rows)) for part in parts
+    ]
+    page = path / PAGE
+    page.write_text(
+        "\n".join(
+            [
+                '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
+                '<meta name="viewport" content="width=device-width, initial-scale=1">',
+                f"<title>{escape(title)}</title>",
+                f"<style>{STYLE}</style>",
+                INLINE.render() if drawings else "",
+                f"</head><body><h1>{escape(title)}</h1><p>{escape(lead)}</p>",
+                *body,
+                script,
+                "</body></html>\n",
+            ]
+        ),
+        encoding="utf-8",
+    )
+    return page
+
+
+def write_experiment_report(
+    path: Path, result: Mapping[str, Any], summary: str, parts: Sequence[Figure | Table]
+) -> Path:
+    """Write the page of one experiment: its figures, the numbers over all seeds, each seed, and the settings."""
+    rows = result["rows"]
+    measures = ("total", "mean", "median", "max")
+    numbers = [[name, *(result[m].get(name) for m in measures)] for name in result["mean"]]
+    fields = list(dict.fromkeys(name for row in rows for name in row))
+    seeds = f"seed {rows[0]['seed']}" if len(rows) == 1 else f"{len(rows)} seeds"
+    tables = [
+        Table("Numbers", ["", *measures], numbers, f"Over {seeds}; nulls are left out."),
+        *parts,
+        Table("Rows", fields, [[row.get(name) for name in fields] for row in rows], "One row per seed."),
+        Table("Settings", ["setting", "value"], list(result["settings"].items())),
+    ]
+    return write_report(path, result["experiment"], f"{summary} ({seeds}, {result['seconds']} s)", tables)
+
+
+def draw(part: Figure) -> Any:
+    """Draw one figure description.
+
+    Returns
+    -------
+    bokeh.plotting.figure
+        The drawing, as wide as the page.
+    """
+    names = list(dict.fromkeys(str(x) for s in part.series if s.kind == "bars" for x in s.x))
+    plot = bokeh_figure(
+        height=340,
+        sizing_mode="stretch_width",
+        x_axis_label=part.x_label,
+        y_axis_label=part.y_label,
+        tools="pan,wheel_zoom,box_zoom,reset,save",
+        **({"x_range": FactorRange(*names)} if names else {}),
+    )
+    plot.add_layout(Legend(click_policy="hide"), "right")
+    for number, series in enumerate(part.series):
+        _add_series(plot, series, Category10_10[number % 10])
+    plot.add_tools(HoverTool(tooltips=[(part.x_label, "@x"), (part.y_label, "@y")]))
+    if plot.toolbar is not None:
+        plot.toolbar.logo = None
+    return plot
+
+
+def _add_series(plot: Any, series: Series, color: str) -> None:
+    data: dict[str, list[Any]] = {
+        "x": [str(x) for x in series.x] if series.kind == "bars" else list(series.x),
+        "y": [float("nan") if y is None else y for y in series.y],
+    }
+    common = {"source": data, "legend_label": series.name, "color": color}
+    if series.kind == "bars":
+        plot.vbar(x="x", top="y", width=0.8, alpha=0.7, **common)
+    elif series.kind == "points":
+        plot.scatter(x="x", y="y", size=6, **common)
+    elif series.kind == "step":
+        plot.step(x="x", y="y", mode="after", line_width=2, **common)
+    else:
+        plot.line(x="x", y="y", line_width=2, **common)
+
+
+def _section(part: Figure | Table, content: str) -> str:
+    caption = f'<p class="caption">{escape(part.caption)}</p>' if part.caption else ""
+    return f'<section><h2>{escape(part.title)}</h2>{caption}<div class="wide">{content}</div></section>'
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    head = "".join(f"<th>{escape(column.replace('_', ' '))}</th>" for column in columns)
+    body = "".join("<tr>" + "".join(_cell(value) for value in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return (
+            f'<td class="number">{value:,.6g}</td>'
+            if isinstance(value, float)
+            else f'<td class="number">{value:,}</td>'
+        )
+    text = "" if value is None else value if isinstance(value, str) else json.dumps(value)
+    return f"<td>{escape(text)}</td>"

@@ -1,0 +1,61 @@
+"""What every test may ask for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent
+
+
+class Finished(Protocol):
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def toys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put the experiments of ``tests/toys`` on the registry, for tests that must not depend on a real one."""
+    from evenflow.experiments import registry
+
+    monkeypatch.syspath_prepend(str(TESTS / "toys"))  # spawned workers get the same path
+    monkeypatch.setattr(registry, "FAMILIES", {"toy": "toy_experiments"})
+
+
+@pytest.fixture
+def evenflow(capfd: pytest.CaptureFixture[str]) -> Callable[..., Finished]:
+    """Run the command in this process: ``evenflow("plan", "f.json").code``."""
+    from evenflow.cli.main import main
+
+    class Ended:
+        def __init__(self, words: Sequence[str]) -> None:
+            capfd.readouterr()
+            self.code = main([str(word) for word in words])
+            sys.stdout.flush()
+            self.out, self.err = capfd.readouterr()
+
+    return lambda *words: Ended(words)
+
+
+@pytest.fixture(scope="session")
+def tracked_files() -> list[Path]:
+    """Every file the repository holds, or would hold: tracked, or new and not ignored."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    return [path for name in listed.stdout.split("\0") if name and (path := ROOT / name).is_file()]
