@@ -74,9 +74,13 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A conjunction of predicates; advertisements have the same form."""
+    """A conjunction of one or more predicates; advertisements have the same form."""
 
     predicates: tuple[Predicate, ...]
+
+    def __post_init__(self) -> None:
+        if not self.predicates:
+            raise ValueError("a subscription has at least one predicate")
 
 
 class LanguageError(ValueError):
@@ -163,15 +167,7 @@ def parse_publication(text: str) -> dict[str, Value]:
 
 
 def format_subscription(subscription: Subscription) -> str:
-    """Write a subscription so that :func:`parse_subscription` reads an equal one.
-
-    Raises
-    ------
-    ValueError
-        If it has no predicates.
-    """
-    if not subscription.predicates:
-        raise ValueError("a subscription without predicates cannot be written")
+    """Write a subscription so that :func:`parse_subscription` reads an equal one."""
     return ",".join(
         f"[{p.attribute},{p.operator},{'*' if p.value is None else _format_value(p.value)}]"
         for p in subscription.predicates

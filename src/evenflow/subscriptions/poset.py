@@ -1,0 +1,269 @@
+"""The partially ordered set of subscriptions: who covers whom directly, kept up to date under add and remove.
+
+Subscriptions of equal meaning share one node, as in Cheung 2006, section 2.1.2; the lowest id speaks for them.
+The nodes that nothing covers are the covering subscription set (CSS).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import TypeVar
+
+from evenflow.subscriptions import ids
+from evenflow.subscriptions.covering import form_covers
+from evenflow.subscriptions.language import Subscription, Value
+from evenflow.subscriptions.normal import Constraint, Normal, Numbers, Strings, normalize
+
+Token = tuple[str, Value | None]  # an attribute, and the one value it must have or None
+Shape = frozenset[tuple[str, bool]]  # the attributes of a node, and whether each must have one value
+_K = TypeVar("_K")
+
+
+@dataclass(eq=False, slots=True)
+class _Node:
+    form: Normal
+    ids: set[str] = field(default_factory=set)
+    parents: set[_Node] = field(default_factory=set)
+    children: set[_Node] = field(default_factory=set)
+
+
+class Poset:
+    """Subscriptions by id, ordered by covering.
+
+    Parameters
+    ----------
+    subscriptions
+        Pairs of id and subscription to begin with.
+
+    Examples
+    --------
+    >>> from evenflow.subscriptions.language import parse_subscription
+    >>> poset = Poset([("1", parse_subscription("[volume,>,5]"))])
+    >>> poset.add("2", parse_subscription("[volume,>,9]"))
+    >>> poset.css(), poset.edges()
+    (['1'], [('1', '2')])
+    >>> poset.remove("1")
+    >>> poset.css()
+    ['2']
+    """
+
+    def __init__(self, subscriptions: Iterable[tuple[str, Subscription]] = ()) -> None:
+        self._node_of_id: dict[str, _Node | None] = {}  # None: a contradiction
+        self._node_of_form: dict[frozenset[tuple[str, Constraint]], _Node] = {}
+        self._roots: set[_Node] = set()
+        self._contradictions: set[str] = set()
+        self._words = 0  # how many ids are not integers, which decides the order of ids
+        self._index = _Index()
+        for name, subscription in subscriptions:
+            self.add(name, subscription)
+
+    def __len__(self) -> int:
+        return len(self._node_of_id)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._node_of_id
+
+    def add(self, name: str, subscription: Subscription) -> None:
+        """Take in a subscription.
+
+        Raises
+        ------
+        ValueError
+            If the id is taken.
+        """
+        if name in self._node_of_id:
+            raise ValueError(f"the id {name!r} is taken")
+        form = normalize(subscription)
+        self._words += not ids.is_integer(name)
+        if form is None:
+            self._contradictions.add(name)
+            self._node_of_id[name] = None
+            return
+        key = frozenset(form.items())
+        node = self._node_of_form.get(key)
+        if node is None:
+            node = self._node_of_form[key] = _Node(form)
+            self._insert(node)
+        node.ids.add(name)
+        self._node_of_id[name] = node
+
+    def remove(self, name: str) -> None:
+        """Take out a subscription; what only it covered directly comes under what covered it.
+
+        Raises
+        ------
+        KeyError
+            If there is no such id.
+        """
+        node = self._node_of_id.pop(name)
+        self._words -= not ids.is_integer(name)
+        if node is None:
+            self._contradictions.remove(name)
+            return
+        node.ids.remove(name)
+        if not node.ids:
+            del self._node_of_form[frozenset(node.form.items())]
+            self._delete(node)
+
+    def css(self) -> list[str]:
+        """Return the covering subscription set, ids ascending; contradictions are never in it."""
+        return sorted((self._lowest(node.ids) for node in self._roots), key=self._key)
+
+    def edges(self) -> list[tuple[str, str]]:
+        """Return the direct covering pairs (a, b), ascending; a covers b and nothing lies between.
+
+        The lowest of equal ids covers the others.
+        The lowest contradiction lies below every subscription that covers no other and covers the other contradictions.
+        """
+        found = []
+        bottom = self._lowest(self._contradictions) if self._contradictions else None
+        for node in self._node_of_form.values():
+            top = self._lowest(node.ids)
+            found += [(top, name) for name in node.ids if name != top]
+            found += [(top, self._lowest(child.ids)) for child in node.children]
+            if bottom is not None and not node.children:
+                found.append((top, bottom))
+        if bottom is not None:
+            found += [(bottom, name) for name in self._contradictions if name != bottom]
+        return sorted(found, key=lambda pair: (self._key(pair[0]), self._key(pair[1])))
+
+    def parents(self, name: str) -> list[str]:
+        """Return the ids that cover ``name`` directly, one for each set of equal ones; a contradiction has none."""
+        return self._names(node.parents if (node := self._node_of_id[name]) else ())
+
+    def children(self, name: str) -> list[str]:
+        """Return the ids that ``name`` covers directly, one for each set of equal ones, contradictions left out."""
+        return self._names(node.children if (node := self._node_of_id[name]) else ())
+
+    def equals(self, name: str) -> list[str]:
+        """Return the ids that mean the same as ``name``, itself included, ascending."""
+        node = self._node_of_id[name]
+        return sorted(self._contradictions if node is None else node.ids, key=self._key)
+
+    def covering(self, subscription: Subscription) -> list[str]:
+        """Return the ids of the subscriptions that cover this one, which need not be in the set."""
+        form = normalize(subscription)
+        if form is None:
+            return sorted(self._node_of_id, key=self._key)
+        return sorted((name for node in self._index.above(form) for name in node.ids), key=self._key)
+
+    @property
+    def _key(self) -> ids.Key:
+        return ids.by_code_point if self._words else ids.by_number
+
+    def _lowest(self, names: Iterable[str]) -> str:
+        return min(names, key=self._key)
+
+    def _names(self, nodes: Iterable[_Node]) -> list[str]:
+        return sorted((self._lowest(node.ids) for node in nodes), key=self._key)
+
+    def _insert(self, node: _Node) -> None:
+        above, below = self._index.above(node.form), self._index.below(node.form)
+        node.parents = {one for one in above if above.isdisjoint(one.children)}
+        node.children = {one for one in below if below.isdisjoint(one.parents)}
+        for parent in node.parents:
+            for child in parent.children & node.children:
+                parent.children.remove(child)
+                child.parents.remove(parent)
+            parent.children.add(node)
+        for child in node.children:
+            child.parents.add(node)
+        self._roots -= node.children
+        if not node.parents:
+            self._roots.add(node)
+        self._index.add(node)
+
+    def _delete(self, node: _Node) -> None:
+        self._index.remove(node)
+        self._roots.discard(node)
+        for parent in node.parents:
+            parent.children.remove(node)
+        for child in node.children:
+            child.parents.remove(node)
+        for child in node.children:
+            for parent in node.parents:
+                if not any(form_covers(other.form, child.form) for other in parent.children):
+                    parent.children.add(child)
+                    child.parents.add(parent)
+            if not child.parents:
+                self._roots.add(child)
+
+
+class _Index:
+    """Finds the nodes above and below a form without looking at all of them.
+
+    What covers a form has a part of its attributes, and where it asks for one value the form asks for the same.
+    So the nodes above share a *signature* with the form, and the nodes below hold its *tokens*.
+    """
+
+    def __init__(self) -> None:
+        self._shapes: dict[Shape, int] = {}  # with the number of nodes of that shape
+        self._signatures: dict[frozenset[Token], set[_Node]] = {}
+        self._holders: dict[Token, set[_Node]] = {}
+
+    def add(self, node: _Node) -> None:
+        shape, signature = _shape(node.form), _signature(node.form)
+        self._shapes[shape] = self._shapes.get(shape, 0) + 1
+        self._signatures.setdefault(signature, set()).add(node)
+        for token in _tokens(node.form):
+            self._holders.setdefault(token, set()).add(node)
+
+    def remove(self, node: _Node) -> None:
+        shape, signature = _shape(node.form), _signature(node.form)
+        self._shapes[shape] -= 1
+        if not self._shapes[shape]:
+            del self._shapes[shape]
+        _drop(self._signatures, signature, node)
+        for token in _tokens(node.form):
+            _drop(self._holders, token, node)
+
+    def above(self, form: Normal) -> set[_Node]:
+        """Return the nodes that cover a form."""
+        found: set[_Node] = set()
+        for signature in self._signatures_within(form):
+            found.update(node for node in self._signatures.get(signature, ()) if form_covers(node.form, form))
+        return found
+
+    def below(self, form: Normal) -> set[_Node]:
+        """Return the nodes that a form covers."""
+        held = sorted((self._holders.get(token, set()) for token in _signature(form)), key=len)
+        return {node for node in set.intersection(*held) if form_covers(form, node.form)}
+
+    def _signatures_within(self, form: Normal) -> Iterator[frozenset[Token]]:
+        tokens = list(_tokens(form))
+        if 2 ** len(tokens) <= len(self._shapes):
+            for size in range(1, len(tokens) + 1):
+                yield from map(frozenset, combinations(tokens, size))
+            return
+        values = {name: _point(constraint) for name, constraint in form.items()}
+        for shape in self._shapes:
+            if all(name in values and (not fixed or values[name] is not None) for name, fixed in shape):
+                yield frozenset((name, values[name] if fixed else None) for name, fixed in shape)
+
+
+def _point(constraint: Constraint) -> Value | None:
+    """Give the one value that a constraint asks for, if it does."""
+    if isinstance(constraint, Numbers):
+        return constraint.low if constraint.low == constraint.high else None
+    return constraint.equal if isinstance(constraint, Strings) else None
+
+
+def _shape(form: Normal) -> Shape:
+    return frozenset((name, _point(constraint) is not None) for name, constraint in form.items())
+
+
+def _signature(form: Normal) -> frozenset[Token]:
+    return frozenset((name, _point(constraint)) for name, constraint in form.items())
+
+
+def _tokens(form: Normal) -> set[Token]:
+    """Give every token that a node above this form may have in its signature."""
+    return {(name, None) for name in form} | _signature(form)
+
+
+def _drop(groups: dict[_K, set[_Node]], key: _K, node: _Node) -> None:
+    groups[key].remove(node)
+    if not groups[key]:
+        del groups[key]
