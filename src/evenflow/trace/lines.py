@@ -43,7 +43,7 @@ def _plain(value: object) -> Any:
     raise TypeError(f"a trace cannot hold a {type(value).__name__}; allowed are JSON, numpy, enums, sets, dataclasses")
 
 
-# One encoder for all: json.dumps with options builds a new one per record.
+# One encoder for all, and below one decoder: json.dumps and json.loads with options build a new one per record.
 # ASCII only, so that no line can be torn inside a character.
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain).encode
 
@@ -183,15 +183,18 @@ def read(path: str | os.PathLike[str], on_torn: Callable[[str], object] = _log.w
             yield record
 
 
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
+
+
+_decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
+
+
 def _parsed(text: bytes) -> dict[str, Any]:
-    record = json.loads(text, parse_constant=_refuse_constant)
+    record = _decode(text.decode("utf-8"))
     if not isinstance(record, dict):
         raise ValueError(f"a JSON {type(record).__name__}")  # noqa: TRY004 - to the reader, it is one more bad line
     return record
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")
 
 
 def _mend_end(path: Path) -> None:
