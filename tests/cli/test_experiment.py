@@ -123,8 +123,8 @@ def test_run_directory_of_one_seed(evenflow, tmp_path: Path):
     assert written["seeds"] == [5]
     assert {"python", "evenflow", "numpy"} <= set(written["versions"])
     assert (run / "trace.jsonl").read_text().splitlines() == [
-        '{"t":0.0,"kind":"begin","nodes":4}',
-        '{"t":1.5,"kind":"end","load":5.0}',
+        '{"at":0.0,"kind":"note","nodes":4}',
+        '{"at":1.5,"kind":"note","load":5.0}',
     ]
 
 

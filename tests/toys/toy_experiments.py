@@ -31,8 +31,8 @@ class Settings:
 
 def double(settings: Settings, seed: int, trace: TraceWriter | None) -> Mapping[str, object]:
     if trace is not None:
-        trace({"t": 0.0, "kind": "begin", "nodes": settings.nodes})
-        trace({"t": 1.5, "kind": "end", "load": np.float64(seed)})
+        trace({"kind": "note", "at": 0.0, "nodes": settings.nodes})
+        trace({"kind": "note", "at": 1.5, "load": np.float64(seed)})
     return {
         "items": np.int64(2 * seed),
         "gap": seed / settings.nodes,

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from evenflow.experiments.registry import Experiment, TraceWriter
 from evenflow.experiments.summary import plain
+from evenflow.trace import JsonlTrace
 
 PlainRow = dict[str, Any]
 Run = Callable[[Any, int, TraceWriter | None], Mapping[str, object]]
@@ -91,24 +90,9 @@ def _run_seed(run: Run, settings: Any, seed: int, trace: Path | None, *, name_se
     if trace is None:
         result = run(settings, seed, None)
     else:
-        with _trace_writer(trace, seed if name_seed else None) as write:
-            result = run(settings, seed, write)
+        with JsonlTrace(trace) as write:
+            result = run(settings, seed, (lambda record: write({**record, "seed": seed})) if name_seed else write)
     return {"seed": seed, **{name: plain(value) for name, value in result.items()}}
-
-
-@contextmanager
-def _trace_writer(path: Path, seed: int | None) -> Iterator[TraceWriter]:
-    # One encoder for the whole run: json.dumps with options builds a new one per record.
-    encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=plain).encode
-    with path.open("w", encoding="utf-8") as lines:
-        if seed is None:
-            yield lambda record: _write_line(lines.write, encode(record))
-        else:
-            yield lambda record: _write_line(lines.write, encode({"seed": seed, **record}))
-
-
-def _write_line(write: Callable[[str], int], text: str) -> None:
-    write(text + "\n")
 
 
 def _join_parts(trace: Path, parts: Sequence[Path]) -> None:
