@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from subscription_strategies import brute_covers, brute_intersects, brute_poset, close_publication, close_subscription
+
+from evenflow.subscriptions.covering import covers, intersects, relation
+from evenflow.subscriptions.language import matches, parse_subscription
+from evenflow.subscriptions.normal import normalize
+from evenflow.subscriptions.poset import Poset
+
+many = st.lists(close_subscription, max_size=12).map(lambda found: dict(enumerate(found, start=1)))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(close_subscription, min_size=2, max_size=8), st.lists(close_publication, max_size=8))
+def test_relations_are_exact(subscriptions, publications):
+    mirror = {"covers": "covered", "covered": "covers"}
+    for a, b in combinations(subscriptions, 2):
+        over, under, meeting = brute_covers(a, b), brute_covers(b, a), brute_intersects(a, b)
+        apart = "intersects" if meeting else "disjoint"
+        expected = "equal" if over and under else "covers" if over else "covered" if under else apart
+        assert (covers(a, b), covers(b, a), intersects(a, b)) == (over, under, meeting)
+        assert (relation(a, b), relation(b, a)) == (expected, mirror.get(expected, expected))
+        assert (normalize(a) == normalize(b)) == (expected == "equal")
+        for publication in publications:
+            by_a, by_b = matches(a, publication), matches(b, publication)
+            assert by_a or not (over and by_b)
+            assert by_b or not (under and by_a)
+            assert meeting or not (by_a and by_b)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        ("[class,eq,'STOCK']", "[class,eq,'STOCK'],[volume,>,1000]", "covers"),
+        ("[class,eq,'STOCK']", "[volume,>,1000]", "intersects"),
+        ("[class,eq,'STOCK']", "[class,eq,'SPORTS']", "disjoint"),
+        ("[class,eq,*]", "[class,eq,'STOCK']", "covers"),
+        ("[class,eq,*]", "[class,isPresent,0]", "covers"),
+        ("[class,isPresent,'']", "[class,eq,*]", "covered"),
+        ("[v,>=,5],[v,<=,5]", "[v,=,5.0]", "equal"),
+        ("[v,<>,3]", "[v,>,3]", "covers"),
+        ("[v,<>,3]", "[v,>=,3]", "intersects"),
+        ("[v,>,3],[v,<,4]", "[v,=,9],[v,=,8]", "covers"),
+        ("[v,=,9],[v,=,8]", "[s,eq,'a'],[s,eq,'b']", "equal"),
+        ("[s,str-contains,'b']", "[s,str-prefix,'abc']", "covers"),
+        ("[s,str-contains,'a'],[s,str-contains,'b']", "[s,str-contains,'ab']", "covers"),
+        ("[s,str-contains,'bb']", "[s,str-prefix,'ab'],[s,str-suffix,'ba']", "intersects"),
+        ("[s,str-prefix,'ab']", "[s,str-prefix,'b']", "disjoint"),
+        ("[s,neq,'x']", "[s,str-prefix,'y']", "covers"),
+        ("[v,>,9007199254740992]", "[v,>=,9007199254740993]", "equal"),
+        ("[v,=,9007199254740993]", "[v,=,9007199254740992]", "disjoint"),
+    ],
+)
+def test_relations(a, b, expected):
+    assert relation(parse_subscription(a), parse_subscription(b)) == expected
+
+
+@settings(max_examples=150, deadline=None)
+@given(many)
+def test_the_poset_equals_brute_force(subscriptions):
+    poset = Poset((str(name), subscription) for name, subscription in subscriptions.items())
+    assert (poset.css(), poset.edges()) == brute_poset(subscriptions)
+
+
+@settings(max_examples=150, deadline=None)
+@given(many, st.data())
+def test_the_poset_stays_right_under_add_and_remove(subscriptions, data):
+    poset, kept = Poset(), {}
+    waiting = data.draw(st.permutations(list(subscriptions)))
+    while waiting:
+        if kept and data.draw(st.booleans()):
+            name = data.draw(st.sampled_from(sorted(kept)))
+            poset.remove(str(name))
+            del kept[name]
+        else:
+            name = waiting.pop()
+            poset.add(str(name), subscriptions[name])
+            kept[name] = subscriptions[name]
+        assert (poset.css(), poset.edges()) == brute_poset(kept)
+    for name in list(kept):
+        poset.remove(str(name))
+    assert (len(poset), poset.css(), poset.edges()) == (0, [], [])
+    assert not any((poset._index._shapes, poset._index._signatures, poset._index._holders))
+
+
+def test_the_poset_of_the_thesis():
+    texts = [
+        "[class,eq,'STOCK']",
+        "[class,eq,'STOCK'],[symbol,eq,'YHOO']",
+        "[class,eq,'STOCK'],[volume,>,1000]",
+        "[class,eq,'SPORTS']",
+        "[class,eq,'SPORTS'],[type,eq,'RACING']",
+    ]
+    poset = Poset((str(i), parse_subscription(text)) for i, text in enumerate(texts))
+    assert poset.css() == ["0", "3"]
+    assert poset.edges() == [("0", "1"), ("0", "2"), ("3", "4")]
+    assert (poset.parents("1"), poset.children("0")) == (["0"], ["1", "2"])
+    assert poset.covering(parse_subscription("[class,eq,'STOCK'],[symbol,eq,'YHOO'],[volume,>,1]")) == ["0", "1"]
+
+
+def test_the_lowest_id_speaks_for_its_equals():
+    same = [("b", "[v,>=,5],[v,<=,5]"), ("10", "[v,=,5.0]"), ("9", "[v,=,5]"), ("x", "[v,=,5],[v,=,6]")]
+    poset = Poset((name, parse_subscription(text)) for name, text in same)
+    assert poset.css() == ["10"]  # by code point, as b is no integer
+    assert poset.edges() == [("10", "9"), ("10", "b"), ("10", "x")]
+    poset.remove("b")
+    poset.remove("x")
+    assert poset.css() == ["9"]  # by number now
+    assert (poset.edges(), poset.equals("10")) == ([("9", "10")], ["9", "10"])
+
+
+def test_contradictions_lie_at_the_bottom():
+    poset = Poset((str(i), parse_subscription(t)) for i, t in enumerate(["[v,<,1],[v,>,1]", "[v,<,1],[v,>,2]"]))
+    assert (poset.css(), poset.edges()) == ([], [("0", "1")])
+    poset.add("7", parse_subscription("[v,>,1]"))
+    poset.add("8", parse_subscription("[v,>,2]"))
+    assert (poset.css(), poset.edges()) == (["7"], [("0", "1"), ("7", "8"), ("8", "0")])
+    assert poset.covering(parse_subscription("[v,=,1],[v,=,2]")) == ["0", "1", "7", "8"]
+
+
+def test_ids_are_taken_once():
+    poset = Poset([("1", parse_subscription("[v,=,1]"))])
+    with pytest.raises(ValueError, match="'1' is taken"):
+        poset.add("1", parse_subscription("[v,=,2]"))
+    with pytest.raises(KeyError):
+        poset.remove("2")
