@@ -37,7 +37,7 @@ install_locked() {
     if command -v uv >/dev/null && uv pip install -q --python .venv/bin/python --require-hashes -r requirements.lock; then
         return
     fi
-    .venv/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+    .venv/bin/python -m pip install -q --disable-pip-version-check --use-pep517 --require-hashes -r requirements.lock
 }
 
 create_venv() {
