@@ -87,3 +87,10 @@ def test_doctor_says_how_to_get_what_is_missing(evenflow, monkeypatch: pytest.Mo
     assert "openjdk-17" in remedies["Java 17+"]
     assert remedies["nosuchpackage>=1"] == 'pip install "evenflow[dds]"'
     assert remedies["numpy<1"] == 'pip install "evenflow"'
+
+
+def test_a_module_in_the_current_directory_can_be_named(tmp_path, monkeypatch: pytest.MonkeyPatch, evenflow):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    evenflow("--version")
+    assert sys.path[-1] == str(tmp_path)

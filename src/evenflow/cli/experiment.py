@@ -24,11 +24,11 @@ MOST_SEEDS = 1_000_000
 class ExperimentGroup(TyperGroup):
     """The subcommands are the registry's names."""
 
-    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]  # noqa: ARG002 - the public name of the context
+    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]  # the public name of the context
         """Return every name, for the help page."""
         return [experiment.name for experiment in experiments()]
 
-    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]  # noqa: ARG002 - the public name of the context
+    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]  # the public name of the context
         """Return the subcommand of one name; an unknown name is refused with the nearest ones."""
         return None if cmd_name.startswith("-") else _subcommand(find(cmd_name))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -45,6 +46,8 @@ def _root(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    if str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))  # a person's own policy lies beside them; last, so that it hides nothing
     command = typer.main.get_command(app)
     try:
         code = command.main(args=arguments, prog_name="evenflow", standalone_mode=False)
