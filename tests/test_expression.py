@@ -311,10 +311,10 @@ def test_a_long_chain_is_not_deep() -> None:
 
 
 def test_a_hostile_pattern_takes_no_time() -> None:
-    start = time.perf_counter()
+    start = time.thread_time()
     test = parse("s LIKE '" + "%a_" * 2000 + "b'").test
     assert test({"s": "a" * 20_000}) is False
-    assert time.perf_counter() - start < 1
+    assert time.thread_time() - start < 1
 
 
 def test_a_simple_comparison_is_fast() -> None:
@@ -324,10 +324,10 @@ def test_a_simple_comparison_is_fast() -> None:
 
 
 def _seconds(test: Any, item: Any) -> float:
-    start = time.perf_counter()
+    start = time.thread_time()
     for _ in range(10_000):
         test(item)
-    return time.perf_counter() - start
+    return time.thread_time() - start
 
 
 PIECES = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 import re
 from typing import Any
 
@@ -127,6 +128,11 @@ def test_the_value_is_in_its_range(bounds: list[int], value: float, before: int)
 def test_bounds_rise(bounds: list[float]) -> None:
     with pytest.raises(BadInput, match=r"ranges: given .*, allowed is at least two finite, rising bounds"):
         Ranges(bounds)
+
+
+def test_nan_is_in_no_range() -> None:
+    with pytest.raises(BadInput, match="ranges: given NaN"):
+        Ranges(CPU).index(NAN)
 
 
 def test_labels() -> None:
@@ -280,6 +286,15 @@ def test_the_last_five_are_kept() -> None:
 def test_bad_monitors(build: Any, said: str) -> None:
     with pytest.raises(BadInput, match=said):
         build()
+
+
+def test_a_monitor_travels_with_all_it_knows() -> None:
+    monitor = Monitor({"cpu": CPU}, [Condition("cpu > 70", for_s=4)], alpha=0.5)
+    monitor.observe({"cpu": 80}, 0)
+    copy = pickle.loads(pickle.dumps(monitor))
+    assert [n.name for n in copy.observe({"cpu": 80}, 4)] == ["cpu > 70"]
+    assert [n.at for n in copy.last] == [0, 4]
+    assert len(monitor.last) == 1
 
 
 def test_numpy_values_are_values() -> None:

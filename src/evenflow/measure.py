@@ -151,6 +151,8 @@ class Ranges:
 
     def index(self, value: float, before: int | None = None) -> int:
         """Return the range of a value that was in the range ``before``."""
+        if isnan(value):
+            raise BadInput("NaN", "a number", "ranges")
         upper = min(max(bisect_right(self.bounds, value) - 1, 0), len(self) - 1)
         return upper - 1 if before == upper - 1 and value == self.bounds[upper] else upper
 
@@ -209,22 +211,21 @@ class Held:
     [False, False, False, False, False, False, False, True, False]
     """
 
-    __slots__ = ("_for_s", "_test", "notified", "since")
+    __slots__ = ("condition", "notified", "since")
 
     def __init__(self, condition: Condition) -> None:
-        self._test = condition.parsed.test
-        self._for_s = condition.for_s
+        self.condition = condition
         self.since: float | None = None  # since when it is true
         self.notified = False
 
     def observe(self, values: Mapping[str, Any], now: float) -> bool:
         """Take in the values at a time; return whether to notify."""
-        if not self._test(values):
+        if not self.condition.parsed.test(values):
             self.since, self.notified = None, False
             return False
         if self.since is None or now < self.since:  # a clock that was set back: count anew
             self.since = now
-        if self.notified or now - self.since < self._for_s - _ROUNDING:
+        if self.notified or now - self.since < self.condition.for_s - _ROUNDING:
             return False
         self.notified = True
         return True

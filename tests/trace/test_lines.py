@@ -99,8 +99,13 @@ def test_nan_is_refused(value: Any) -> None:
 
 
 def test_strange_objects_are_refused() -> None:
-    with pytest.raises(TypeError, match="a trace cannot hold a bytes"):
-        line({**NOTE, "x": b"raw"})
+    for value, said in (
+        (b"raw", "a trace cannot hold a bytes"),
+        ({1: 1, "a": 1}, "not supported"),
+        ({(1,): 1}, "keys"),
+    ):
+        with pytest.raises(TypeError, match=f"trace, record of kind 'note' at 1.0: .*{said}"):
+            line({**NOTE, "x": value})
 
 
 # -- ends ---------------------------------------------------------------------------------------

@@ -24,7 +24,6 @@ from evenflow.slices.by_field import (
     SliceIds,
     check_nulls,
     check_slices,
-    int32,
     null_slice,
     placed,
     shown,
@@ -130,7 +129,8 @@ class Random:
             draws = stream.random(rows)
         else:
             draws = np.fromiter((stream.random() for _ in range(rows)), np.float64, rows)
-        return int32(draws * self.slices)
+        ids: SliceIds = (draws * self.slices).astype(np.int32)
+        return ids
 
 
 @dataclass(frozen=True, slots=True)

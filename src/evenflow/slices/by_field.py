@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from evenflow.errors import BadInput, nearest
-from evenflow.slices.hashing import hash_column, hash_value, without_nulls
+from evenflow.slices.hashing import by_blocks, hash_column, hash_value, without_nulls
 
 Item = Mapping[str, Any]
 SliceIds = NDArray[np.int32]
@@ -112,17 +112,23 @@ class Modulo(FieldAssignment):
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
         if pa.types.is_unsigned_integer(column.type):
-            return int32(np.remainder(without_nulls(column).astype(np.uint64), np.uint64(self.slices)))
+            return by_blocks(self._remainders, without_nulls(column).astype(np.uint64, copy=False), np.int32)
         if pa.types.is_integer(column.type):
-            return int32(np.remainder(without_nulls(column).astype(np.int64), np.int64(self.slices)))
+            return by_blocks(self._remainders, without_nulls(column).astype(np.int64, copy=False), np.int32)
         if not pa.types.is_floating(column.type):
             raise BadInput(f"a column of type {column.type}", "integers or floats", "")
-        values = without_nulls(column).astype(np.float64)
+        values = without_nulls(column).astype(np.float64, copy=False)
         wrong = ~np.isfinite(values) | (values != np.floor(values))
         if wrong.any():
             row = int(wrong.argmax())
             raise _WrongRow(f"{values[row].item()!r}", _WHOLE, row)
-        return int32(np.remainder(values, float(self.slices)))  # exact: remainders of floats are
+        return by_blocks(lambda block: np.remainder(block, float(self.slices)), values, np.int32)  # exact, as fmod is
+
+    def _remainders(self, values: NDArray[Any]) -> NDArray[Any]:
+        # Numpy divides by one number with vector instructions, but takes remainders one by one: three times slower.
+        floors = values // values.dtype.type(self.slices)
+        floors *= values.dtype.type(self.slices)
+        return values - floors
 
 
 class Hash(FieldAssignment):
@@ -146,7 +152,13 @@ class Hash(FieldAssignment):
         return (hash_value(value) >> 32) * self.slices >> 32
 
     def _of_column(self, column: Any) -> SliceIds:
-        return ((hash_column(column) >> np.uint64(32)) * np.uint64(self.slices) >> np.uint64(32)).astype(np.int32)
+        return by_blocks(self._slices_of, hash_column(column), np.int32)
+
+    def _slices_of(self, hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        upper = hashes >> np.uint64(32)
+        upper *= np.uint64(self.slices)
+        upper >>= np.uint64(32)
+        return upper
 
 
 # -- checks -------------------------------------------------------------------------------------
@@ -199,9 +211,3 @@ class _WrongRow(BadInput):
 def placed(error: BadInput, where: str) -> BadInput:
     """Return the error with its place, which only the caller knows."""
     return BadInput(error.given, error.allowed, where)
-
-
-def int32(ids: Any) -> SliceIds:
-    """Return numbers without a fraction as slice ids."""
-    narrow: SliceIds = ids.astype(np.int32)
-    return narrow

@@ -7,8 +7,9 @@ Strings up to 64 bytes go through fasthash64 (Zilong Tan), longer ones through B
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from evenflow.errors import BadInput
 
 Hashes = NDArray[np.uint64]
+Number = TypeVar("Number", bound=np.generic)
 
 MASK: Final = (1 << 64) - 1
 LONGEST: Final = 64  # bytes; above it the word-by-word loop over a column costs more than one BLAKE2b per string
@@ -30,7 +32,7 @@ _FAST_MIX: Final = 0x2127599BF4325C37
 _FAST: Final = 0x880355F21E6D1965
 _FRACTION: Final = 0xD6E8FEB86659FD93  # tells the bits of 0.5 from the integer with the same bits
 _NAN: Final = 0x7FF8000000000000  # one NaN for all
-_BLOCK: Final = 16_384  # rows at a time: the temporaries stay in the cache
+_BLOCK: Final = 16_384  # rows
 
 
 # -- one value ----------------------------------------------------------------------------------
@@ -112,9 +114,9 @@ def hash_column(column: Any) -> Hashes:
     if pa.types.is_boolean(kind):
         return hash_column(column.cast(pa.uint8()))
     if pa.types.is_integer(kind):
-        return _by_blocks(_hash_integers, without_nulls(column))
+        return by_blocks(_hash_integers, without_nulls(column), np.uint64)
     if pa.types.is_floating(kind):
-        return _by_blocks(_hash_floats, without_nulls(column).astype(np.float64))
+        return by_blocks(_hash_floats, without_nulls(column).astype(np.float64, copy=False), np.uint64)
     wide = _WIDE_STRINGS.get(kind, pa.large_binary() if pa.types.is_fixed_size_binary(kind) else None)
     if wide is None:
         raise BadInput(f"a column of type {kind}", HASHABLE, "hash")
@@ -136,12 +138,13 @@ def without_nulls(column: Any) -> Any:
     return (pc.fill_null(column, 0) if column.null_count else column).to_numpy(zero_copy_only=False)
 
 
-def _by_blocks(hash_block: Any, values: NDArray[Any]) -> Hashes:
-    hashes = np.empty(len(values), np.uint64)
+def by_blocks(function: Callable[[Any], Any], values: NDArray[Any], kind: type[Number]) -> NDArray[Number]:
+    """Apply a function to thousands of rows at a time, so that what it makes on the way stays in the cache."""
+    results = np.empty(len(values), kind)
     for start in range(0, len(values), _BLOCK):
         block = slice(start, start + _BLOCK)
-        hashes[block] = hash_block(values[block])
-    return hashes
+        results[block] = function(values[block])
+    return results
 
 
 def _hash_integers(values: NDArray[Any]) -> Hashes:

@@ -55,6 +55,8 @@ def line(record: Mapping[str, Any]) -> str:
     ------
     ValueError
         For NaN and infinities, which JSON does not have.
+    TypeError
+        For anything that has no place in JSON.
 
     Examples
     --------
@@ -63,8 +65,8 @@ def line(record: Mapping[str, Any]) -> str:
     """
     try:
         return _encode(record)
-    except ValueError as error:
-        raise ValueError(f"trace, record of kind {record.get('kind')!r} at {record.get('at')}: {error}") from None
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"trace, record of kind {record.get('kind')!r} at {record.get('at')}: {error}") from None
 
 
 class MemoryTrace:
