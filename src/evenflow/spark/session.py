@@ -46,12 +46,6 @@ def local_session(
     -------
     SparkSession
         The session; ``stop()`` it when done.
-
-    Examples
-    --------
-    >>> spark = local_session()  # doctest: +SKIP
-    >>> spark.range(4).count()  # doctest: +SKIP
-    4
     """
     # Workers take the first python3 of the PATH otherwise, which has none of our packages.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
