@@ -1,0 +1,1 @@
+"""Benchmarks: side by side against what a user has today, one module per claim."""

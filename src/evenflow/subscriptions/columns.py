@@ -1,0 +1,291 @@
+"""Predicates as columns: the form in which millions of subscriptions are read, shipped and compiled.
+
+A row is one predicate; the rows of a subscription stand together.
+A number is its nearest float64 and the exact rest (zero but for integers beyond 2^53), so that no integer is rounded.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from evenflow.subscriptions.language import LanguageError, Predicate, Subscription, parse_subscription
+
+Bools = npt.NDArray[np.bool_]
+Int8s = npt.NDArray[np.int8]
+Int16s = npt.NDArray[np.int16]
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Words = npt.NDArray[np.uint64]
+
+EQ, NEQ, PREFIX, SUFFIX, CONTAINS, STRING = range(6)
+EQUAL, UNEQUAL, LESS, AT_MOST, MORE, AT_LEAST, NUMBER = range(6, 13)
+ANY = 13
+STRING_CODES = {"eq": EQ, "neq": NEQ, "str-prefix": PREFIX, "str-suffix": SUFFIX, "str-contains": CONTAINS}
+STRING_CODES["isPresent"] = STRING
+NUMBER_CODES = {"=": EQUAL, "<>": UNEQUAL, "<": LESS, "<=": AT_MOST, ">": MORE, ">=": AT_LEAST, "isPresent": NUMBER}
+
+_LARGEST = sys.float_info.max
+_REST_LIMIT = 2**15 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Predicates:
+    """The predicates of ``count`` subscriptions, one row each.
+
+    Parameters
+    ----------
+    count
+        The number of subscriptions; one without rows matches every publication.
+    owner
+        The subscription of each row, 0 to ``count`` - 1, never falling.
+    attribute
+        The row's attribute, as an index into ``attributes``.
+    operator
+        One of the operator codes of this module; the code also says the type.
+    number, rest
+        The operand of a number operator: the nearest float64, and what the exact value has beyond it.
+    text
+        The operand of a string operator, as an index into ``texts``, otherwise -1.
+    """
+
+    count: int
+    owner: Int32s
+    attribute: Int32s
+    operator: Int8s
+    number: Floats
+    rest: Int16s
+    text: Int32s
+    attributes: tuple[str, ...]
+    texts: tuple[str, ...]
+
+    @staticmethod
+    def of(subscriptions: Iterable[Subscription]) -> Predicates:
+        """Lay out subscriptions; equal predicates are read once.
+
+        Examples
+        --------
+        >>> from evenflow.subscriptions.language import parse_subscription
+        >>> Predicates.of([parse_subscription("[volume,>,300000],[class,eq,'STOCK']")]).attributes
+        ('volume', 'class')
+        """
+        known: dict[Predicate, int] = {}
+        rows: list[int] = []
+        lengths: list[int] = []
+        for subscription in subscriptions:
+            lengths.append(len(subscription.predicates))
+            rows.extend(known.setdefault(predicate, len(known)) for predicate in subscription.predicates)
+        distinct = _lay_out(list(known))
+        owner = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
+        return distinct.take(np.array(rows, dtype=np.int64), owner, len(lengths))
+
+    def take(self, rows: Int64s, owner: Int32s, count: int) -> Predicates:
+        """Repeat or leave out rows, for other owners."""
+        return Predicates(
+            count,
+            owner,
+            self.attribute[rows],
+            self.operator[rows],
+            self.number[rows],
+            self.rest[rows],
+            self.text[rows],
+            self.attributes,
+            self.texts,
+        )
+
+    def only(self, chosen: Int64s) -> Predicates:
+        """Keep some subscriptions, given by ascending number."""
+        number = np.full(self.count, -1, dtype=np.int32)
+        number[chosen] = np.arange(len(chosen), dtype=np.int32)
+        owner = number[self.owner]
+        rows = np.flatnonzero(owner >= 0)
+        return self.take(rows, owner[rows], len(chosen))
+
+    @staticmethod
+    def joined(parts: Sequence[Predicates]) -> Predicates:
+        """Set the subscriptions of several tables one after another."""
+        if len(parts) == 1:
+            return parts[0]
+        attributes, attribute_codes = _one_vocabulary([part.attributes for part in parts])
+        texts, text_codes = _one_vocabulary([part.texts for part in parts])
+        firsts = np.cumsum([0, *(part.count for part in parts)])
+        owners = [part.owner + np.int32(first) for part, first in zip(parts, firsts, strict=False)]
+        return Predicates(
+            int(firsts[-1]),
+            np.concatenate(owners).astype(np.int32, copy=False),
+            np.concatenate([codes[part.attribute] for part, codes in zip(parts, attribute_codes, strict=True)]),
+            np.concatenate([part.operator for part in parts]),
+            np.concatenate([part.number for part in parts]),
+            np.concatenate([part.rest for part in parts]),
+            np.concatenate([codes[part.text] for part, codes in zip(parts, text_codes, strict=True)]),
+            attributes,
+            texts,
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the columns."""
+        columns = (self.owner, self.attribute, self.operator, self.number, self.rest, self.text)
+        return sum(column.nbytes for column in columns)
+
+    def to_arrow(self) -> pa.RecordBatch:
+        """Lay the table out for a file or a socket; :meth:`from_arrow` reads it."""
+        columns = {
+            "owner": pa.array(self.owner),
+            "attribute": pa.DictionaryArray.from_arrays(self.attribute, pa.array(self.attributes, pa.string())),
+            "operator": pa.array(self.operator),
+            "number": pa.array(self.number),
+            "rest": pa.array(self.rest),
+            "text": pa.DictionaryArray.from_arrays(
+                pa.array(self.text, mask=self.text < 0), pa.array(self.texts, pa.string())
+            ),
+        }
+        batch = pa.RecordBatch.from_pydict(columns)
+        return batch.replace_schema_metadata({"count": str(self.count)})
+
+    @staticmethod
+    def from_arrow(batch: pa.RecordBatch) -> Predicates:
+        """Read what :meth:`to_arrow` wrote."""
+        attribute, text = batch.column("attribute"), batch.column("text")
+        return Predicates(
+            int(batch.schema.metadata[b"count"]),
+            batch.column("owner").to_numpy(),
+            attribute.indices.to_numpy(),
+            batch.column("operator").to_numpy(),
+            batch.column("number").to_numpy(),
+            batch.column("rest").to_numpy(),
+            text.indices.fill_null(-1).to_numpy(zero_copy_only=False),
+            tuple(attribute.dictionary.to_pylist()),
+            tuple(text.dictionary.to_pylist()),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What came of many lines: the good ones as columns, the faults of the others by line number from 0."""
+
+    predicates: Predicates
+    good: Int64s
+    faults: dict[int, LanguageError]
+
+
+def read_lines(lines: pa.Array | Sequence[str]) -> Reading:
+    """Read many subscriptions at once, each distinct predicate once.
+
+    Parameters
+    ----------
+    lines
+        One subscription each, as text; a null is a fault.
+
+    Examples
+    --------
+    >>> reading = read_lines(["[price,>,10]", "[price,>,10],[class,eq,'STOCK']", "[price]"])
+    >>> reading.good.tolist(), str(reading.faults[2])
+    ([0, 1], "line 1, column 7: expected a comma, found ']'")
+    """
+    texts = pa.array(lines, pa.string()) if not isinstance(lines, pa.Array) else lines.cast(pa.string())
+    inner = pc.replace_substring_regex(texts, r"^\[(.*)\]$", r"\1").fill_null("")
+    pieces = pc.split_pattern(inner, "],[")
+    lengths = np.diff(pieces.offsets.to_numpy()).astype(np.int64)
+    encoded = pieces.flatten().dictionary_encode()
+    known, row_of_piece = _read_pieces(encoded.dictionary.to_pylist())
+    rows = row_of_piece[encoded.indices.to_numpy()]
+    owner = np.repeat(np.arange(len(texts), dtype=np.int64), lengths)
+
+    # A piece that is no predicate by itself may be the half of a string with "],[" inside: such lines are read whole.
+    unclear = np.zeros(len(texts), dtype=bool)
+    unclear[owner[rows < 0]] = True
+    bracketed = pc.and_(pc.starts_with(texts, "["), pc.ends_with(texts, "]")).to_numpy(zero_copy_only=False)
+    unclear[bracketed != True] = True  # noqa: E712 - a null line is neither
+    faults: dict[int, LanguageError] = {}
+    whole: dict[int, list[int]] = {}
+    for line in np.flatnonzero(unclear).tolist():
+        try:
+            subscription = parse_subscription(texts[line].as_py() or "")
+        except LanguageError as fault:
+            faults[line] = fault
+        else:
+            whole[line] = [known.setdefault(predicate, len(known)) for predicate in subscription.predicates]
+    table = _lay_out(list(known))
+    keep = ~unclear[owner]
+    rows, owner = rows[keep], owner[keep]
+    if whole:
+        extra_owner = np.repeat(np.array(list(whole), dtype=np.int64), [len(found) for found in whole.values()])
+        owner = np.concatenate([owner, extra_owner])
+        rows = np.concatenate([rows, np.array([row for found in whole.values() for row in found], dtype=np.int64)])
+        order = np.argsort(owner, kind="stable")
+        rows, owner = rows[order], owner[order]
+    fine = np.ones(len(texts), dtype=bool)
+    fine[list(faults)] = False
+    good = np.flatnonzero(fine)
+    number = np.cumsum(fine, dtype=np.int32) - 1
+    return Reading(table.take(rows, number[owner].astype(np.int32), len(good)), good, faults)
+
+
+def _read_pieces(pieces: list[str]) -> tuple[dict[Predicate, int], Int64s]:
+    known: dict[Predicate, int] = {}
+    rows = np.full(len(pieces), -1, dtype=np.int64)
+    for number, piece in enumerate(pieces):
+        try:
+            predicates = parse_subscription(f"[{piece}]").predicates
+        except LanguageError:
+            continue
+        if len(predicates) == 1:
+            rows[number] = known.setdefault(predicates[0], len(known))
+    return known, rows
+
+
+def split_number(value: float) -> tuple[float, int]:
+    """Give a number as its nearest float64 and the exact rest; their lexicographic order is the numbers' order.
+
+    Examples
+    --------
+    >>> split_number(2**53 + 1)
+    (9007199254740992.0, 1)
+    """
+    if not isinstance(value, int):
+        return value, 0
+    try:
+        near = float(value)
+    except OverflowError:  # beyond every finite float64, but below infinity
+        near = _LARGEST if value > 0 else -_LARGEST
+    return near, max(-_REST_LIMIT, min(_REST_LIMIT, value - int(near)))
+
+
+def _lay_out(predicates: list[Predicate]) -> Predicates:
+    """Lay out distinct predicates; all belong to one owner until they are taken."""
+    attributes: dict[str, int] = {}
+    texts: dict[str, int] = {}
+    size = len(predicates)
+    attribute, operator = np.empty(size, dtype=np.int32), np.empty(size, dtype=np.int8)
+    number, rest = np.zeros(size, dtype=np.float64), np.zeros(size, dtype=np.int16)
+    text = np.full(size, -1, dtype=np.int32)
+    for row, predicate in enumerate(predicates):
+        attribute[row] = attributes.setdefault(predicate.attribute, len(attributes))
+        value = predicate.value
+        if value is None:
+            operator[row] = ANY
+        elif isinstance(value, str):
+            operator[row] = STRING_CODES[predicate.operator]
+            if operator[row] != STRING:  # the operand of isPresent says the type, nothing else
+                text[row] = texts.setdefault(value, len(texts))
+        else:
+            operator[row] = NUMBER_CODES[predicate.operator]
+            if operator[row] != NUMBER:
+                number[row], rest[row] = split_number(value)
+    owner = np.zeros(size, dtype=np.int32)
+    return Predicates(1, owner, attribute, operator, number, rest, text, tuple(attributes), tuple(texts))
+
+
+def _one_vocabulary(parts: list[tuple[str, ...]]) -> tuple[tuple[str, ...], list[Int32s]]:
+    """Give numbers to the words of several vocabularies together; -1 stays -1."""
+    known: dict[str, int] = {}
+    codes = [np.array([*(known.setdefault(word, len(known)) for word in part), -1], dtype=np.int32) for part in parts]
+    return tuple(known), codes

@@ -1,0 +1,250 @@
+"""The matching engine: which of many subscriptions each event matches, many events at a time.
+
+An index is a large compiled segment, a small one for what was added since, and marks for what was removed;
+when the last two pass a twentieth of the whole, it is compiled anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from evenflow.errors import BadInput
+from evenflow.subscriptions import kernels_numpy
+from evenflow.subscriptions.columns import Predicates
+from evenflow.subscriptions.decompile import decompile
+from evenflow.subscriptions.events import Events
+from evenflow.subscriptions.language import Publication, Subscription
+from evenflow.subscriptions.result import Matches
+from evenflow.subscriptions.segment import Segment, compile_segment
+
+Engine = Literal["auto", "numpy", "numba"]
+Id = str | int
+REBUILD_SHARE = 0.05
+REBUILD_LEAST = 4096
+_COMPILED_FROM = 4096  # below this, loading the compiled kernels costs more than they save
+
+
+def kernels(engine: Engine, size: int) -> ModuleType:
+    """Choose the kernels; ``auto`` takes the compiled ones for a large index where numba is installed."""
+    if engine == "numpy" or (engine == "auto" and (size < _COMPILED_FROM or find_spec("numba") is None)):
+        return kernels_numpy
+    if engine in ("auto", "numba"):
+        from evenflow.subscriptions import kernels_numba  # noqa: PLC0415 - numba is optional, and slow to load
+
+        return kernels_numba
+    raise BadInput(repr(engine), "'auto', 'numpy' or 'numba'", "engine")
+
+
+class Index:
+    """Subscriptions, ready to be matched.
+
+    Parameters
+    ----------
+    subscriptions
+        Pairs of an id and a subscription; no id may occur twice.
+    engine
+        ``"numpy"``, ``"numba"`` (needs the extra ``fast``) or ``"auto"``. All give the same results.
+
+    Examples
+    --------
+    >>> from evenflow.subscriptions.language import parse_subscription
+    >>> index = Index([("7", parse_subscription("[class,eq,'STOCK'],[volume,>,300000]"))])
+    >>> index.add("12", parse_subscription("[volume,isPresent,0]"))
+    >>> index.match([{"class": "STOCK", "volume": 400000}, {"volume": 1}, {}]).lists().to_pylist()
+    [['7', '12'], ['12'], []]
+    """
+
+    def __init__(self, subscriptions: Iterable[tuple[Id, Subscription]] = (), *, engine: Engine = "auto") -> None:
+        pairs = list(subscriptions)
+        self._start(_id_array([name for name, _ in pairs]), Predicates.of(pair[1] for pair in pairs), engine)
+
+    @classmethod
+    def from_columns(cls, ids: pa.Array | Sequence[Id], predicates: Predicates, *, engine: Engine = "auto") -> Index:
+        """Build an index from columns, which is fast enough for millions (see :func:`columns.read_lines`).
+
+        Parameters
+        ----------
+        ids
+            One id for each subscription, strings or integers.
+        """
+        index = cls.__new__(cls)
+        index._start(_id_array(ids), predicates, engine)  # noqa: SLF001 - its own class
+        return index
+
+    def _start(self, ids: pa.Array, predicates: Predicates, engine: Engine) -> None:
+        kernels(engine, 0)
+        if len(ids) != predicates.count:
+            raise BadInput(f"{len(ids)} ids for {predicates.count} subscriptions", "one id each", "Index")
+        ascending = len(ids) < 2 or pc.all(pc.less(ids[:-1], ids[1:])).as_py()
+        if not ascending and pc.count_distinct(ids).as_py() < len(ids):
+            counted = pc.value_counts(ids)
+            twice = counted.field("values").filter(pc.greater(counted.field("counts"), 1))[0].as_py()
+            raise BadInput(f"the id {twice!r} twice", "one subscription per id", "Index")
+        self._engine: Engine = engine
+        self._ids = ids
+        self._numbers: dict[Id, int] | None = None
+        self._size = len(ids)  # numbers given so far, of which the last may wait to be compiled
+        self._alive = np.ones(len(ids), dtype=bool)
+        self._alive_shared = False
+        self._dead = 0
+        self._base = compile_segment(predicates, np.arange(len(ids), dtype=np.int32))
+        self._delta: Segment | None = None
+        self._added: list[Predicates] = []  # what the delta was compiled from, and what waits
+        self._waiting: list[Subscription] = []
+        self._waiting_ids: list[Id] = []
+
+    def __len__(self) -> int:
+        return self._size - self._dead
+
+    def __contains__(self, name: Id) -> bool:
+        return name in self._number_of()
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the compiled arrays and the ids."""
+        return int(sum(segment.nbytes for segment in self._segments()) + self._ids.nbytes + self._alive.nbytes)
+
+    def ids(self) -> list[Id]:
+        """Give the ids, in the order in which they were added."""
+        self._flush()
+        return list(self._ids.filter(pa.array(self._alive[: self._size])).to_pylist())
+
+    def add(self, name: Id, subscription: Subscription) -> None:
+        """Add a subscription; it takes part from the next :meth:`match` on.
+
+        Raises
+        ------
+        BadInput
+            If the id is taken, or is not of the type of the others.
+        """
+        self._claim([name])
+        self._waiting.append(subscription)
+
+    def add_many(self, ids: Sequence[Id], predicates: Predicates) -> None:
+        """Add many subscriptions at once, as columns."""
+        if len(ids) != predicates.count:
+            raise BadInput(f"{len(ids)} ids for {predicates.count} subscriptions", "one id each", "add_many")
+        self._claim(ids)
+        self._lay_out_waiting()
+        self._added.append(predicates)
+
+    def remove(self, name: Id) -> None:
+        """Remove a subscription.
+
+        Raises
+        ------
+        BadInput
+            If no subscription has this id.
+        """
+        number = self._number_of().pop(name, None)
+        if number is None:
+            raise BadInput(f"the id {name!r}", "the id of a subscription that is there", "remove")
+        if self._alive_shared:  # an earlier result still reads the marks
+            self._alive, self._alive_shared = self._alive.copy(), False
+        self._alive[number] = False
+        self._dead += 1
+
+    def match(self, events: pa.RecordBatch | pa.Table | Iterable[Publication] | Events) -> Matches:
+        """Find the subscriptions that each event matches.
+
+        Parameters
+        ----------
+        events
+            A record batch or a table with one column per attribute, or publications.
+            Null and NaN are missing; strings and numbers are never converted into each other.
+        """
+        self._flush()
+        self._alive_shared = True
+        alive = self._alive[: self._size] if self._dead else None
+        columns = events if isinstance(events, Events) else Events.of(events)
+        return Matches(self._segments(), self._ids, alive, columns, kernels(self._engine, len(self)))
+
+    def _segments(self) -> list[Segment]:
+        return [self._base] if self._delta is None else [self._base, self._delta]
+
+    def _number_of(self) -> dict[Id, int]:
+        """Give the number of each id, made when it is first needed: an index that never changes does without."""
+        if self._numbers is None:
+            alive = self._alive.tolist()
+            names = self._ids.to_pylist()
+            self._numbers = {name: number for number, name in enumerate(names) if alive[number]}
+        return self._numbers
+
+    def _claim(self, ids: Sequence[Id]) -> None:
+        """Give new ids their numbers."""
+        numbers = self._number_of()
+        kind: type[Id] = str if pa.types.is_string(self._ids.type) else int
+        if self._size == 0 and len(ids):
+            kind = type(ids[0])
+            self._ids = self._ids.cast(pa.string() if kind is str else pa.int64())
+        new = dict(zip(ids, range(self._size, self._size + len(ids)), strict=True))
+        for name in new:
+            if type(name) is not kind:
+                raise BadInput(f"the id {name!r}", f"ids of one type, here {kind.__name__}", "add")
+            if name in numbers:
+                raise BadInput(f"the id {name!r} twice", "one subscription per id", "add")
+        if len(new) < len(ids):
+            raise BadInput("an id twice", "one subscription per id", "add")
+        numbers.update(new)
+        self._waiting_ids.extend(ids)
+        self._size += len(ids)
+        if self._size > len(self._alive):
+            grown = np.ones(max(self._size, len(self._alive) * 5 // 4), dtype=bool)
+            grown[: len(self._alive)] = self._alive
+            self._alive, self._alive_shared = grown, False
+
+    def _lay_out_waiting(self) -> None:
+        if self._waiting:
+            self._added.append(Predicates.of(self._waiting))
+            self._waiting = []
+
+    def _flush(self) -> None:
+        """Compile what waits: the delta alone, or everything once delta and dead are a twentieth of the whole."""
+        self._lay_out_waiting()
+        if self._waiting_ids:
+            self._ids = pa.concat_arrays([self._ids, pa.array(self._waiting_ids, self._ids.type)])
+            self._waiting_ids = []
+            added = Predicates.joined(self._added)
+            self._added = [added]
+            numbers = np.arange(self._size - added.count, self._size, dtype=np.int32)
+            if added.count + self._dead <= self._rebuild_at():
+                self._delta = compile_segment(added, numbers)
+        if sum(part.count for part in self._added) + self._dead > self._rebuild_at():
+            self._rebuild()
+
+    def _rebuild_at(self) -> int:
+        return max(REBUILD_LEAST, int(REBUILD_SHARE * self._size))
+
+    def _rebuild(self) -> None:
+        alive = self._alive[: self._size]
+        old, numbers, first = decompile(self._base, alive)
+        parts = [old]
+        if self._added:
+            added = self._added[0]
+            wanted = np.arange(self._size - added.count, self._size)
+            kept = np.flatnonzero(alive[wanted])
+            parts.append(added.only(kept))
+            numbers = np.concatenate([numbers, wanted[kept].astype(np.int32)])
+            first = np.concatenate([first, first[-1] + 1 + np.arange(len(kept))])
+        fresh = np.cumsum(alive, dtype=np.int32) - 1
+        self._base = compile_segment(Predicates.joined(parts), fresh[numbers], first)
+        self._ids = self._ids.filter(pa.array(alive))
+        self._size = len(self._ids)
+        self._alive, self._alive_shared, self._dead = np.ones(self._size, dtype=bool), False, 0
+        self._delta, self._added, self._numbers = None, [], None
+
+
+def _id_array(ids: pa.Array | Sequence[Id]) -> pa.Array:
+    array = ids if isinstance(ids, pa.Array) else pa.array(ids if len(ids) else [], None if len(ids) else pa.string())
+    if pa.types.is_integer(array.type):
+        return array if array.type in (pa.int32(), pa.int64()) else array.cast(pa.int64())
+    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+        return array.cast(pa.string())
+    raise BadInput(f"ids of the type {array.type}", "strings or integers", "Index")
