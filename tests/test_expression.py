@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from evenflow.errors import BadInput
@@ -365,6 +365,7 @@ PIECES = [
 ]
 
 
+@settings(max_examples=100, deadline=None)
 @given(st.one_of(st.text(max_size=60), st.lists(st.sampled_from(PIECES), max_size=25).map(" ".join)))
 @example("x = 1 IN (1)")
 def test_any_text_parses_or_is_refused(text: str) -> None:
@@ -417,12 +418,14 @@ def formulas() -> st.SearchStrategy[tuple[str, str]]:
     )
 
 
+@settings(max_examples=100, deadline=None)
 @given(formulas(), numbers, numbers)
 def test_agrees_with_python(formula: tuple[str, str], x: float, y: float) -> None:
     ours, python = formula
     assert parse(ours).test({"x": x, "y": y}) is eval(python, {}, {"x": x, "y": y})
 
 
+@settings(max_examples=100, deadline=None)
 @given(st.text("ab%_", max_size=8), st.text("ab\n", max_size=8))
 def test_like_agrees_with_a_regular_expression(pattern: str, text: str) -> None:
     regex = "".join({"%": ".*", "_": "."}.get(c, re.escape(c)) for c in pattern)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.errors import BadInput
@@ -40,6 +40,7 @@ def test_nan_is_not_measured() -> None:
     assert smoothed.update(NAN) == 4.0
 
 
+@settings(max_examples=100, deadline=None)
 @given(alphas, st.lists(st.lists(samples, min_size=3, max_size=3), max_size=20))
 def test_rows_give_what_single_values_give(alpha: float, rounds: list[list[float]]) -> None:
     rows, singles = SmoothedRows(alpha, 3), [Smoothed(alpha) for _ in range(3)]
@@ -50,6 +51,7 @@ def test_rows_give_what_single_values_give(alpha: float, rounds: list[list[float
         ]
 
 
+@settings(max_examples=100, deadline=None)
 @given(alphas, st.lists(st.floats(0, 100), min_size=1))
 def test_stays_between_the_samples(alpha: float, values: list[float]) -> None:
     smoothed = Smoothed(alpha)
@@ -113,6 +115,7 @@ def test_ranges_of_the_thesis(value: float, before: int | None, index: int) -> N
     assert Ranges(CPU).index(value, before) == index
 
 
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(-100, 100), min_size=2, unique=True).map(sorted), st.floats(-200, 200), st.integers(0, 5))
 def test_the_value_is_in_its_range(bounds: list[int], value: float, before: int) -> None:
     ranges = Ranges(bounds)
@@ -196,6 +199,7 @@ def test_bad_conditions(expression: str, for_s: float, said: str) -> None:
         Condition(expression, for_s)
 
 
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.floats(0.1, 5), st.booleans()), max_size=40), st.floats(0, 10))
 def test_once_per_stretch_that_is_long_enough(steps: list[tuple[float, bool]], for_s: float) -> None:
     held, now, since, notified = Held(Condition("hot", for_s)), 0.0, None, False

@@ -13,7 +13,7 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import chdtrc
 
@@ -77,21 +77,25 @@ def test_latitude() -> None:
 # -- modulo -------------------------------------------------------------------------------------
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(int64s), slice_counts)
 def test_modulo_of_integers(values: list[int], slices: int) -> None:
     assert_agree(Modulo("x", slices), pa.array(values, pa.int64()))
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(0, 2**64 - 1)), slice_counts)
 def test_modulo_of_unsigned_integers(values: list[int], slices: int) -> None:
     assert_agree(Modulo("x", slices), pa.array(values, pa.uint64()))
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(whole_floats), slice_counts)
 def test_modulo_of_whole_floats(values: list[float], slices: int) -> None:
     assert_agree(Modulo("x", slices), pa.array([float(v) for v in values], pa.float64()))
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.integers(), slice_counts)
 def test_modulo_of_any_integer(value: int, slices: int) -> None:
     assert Modulo("x", slices).assign({"x": value}) == value % slices
@@ -135,6 +139,7 @@ COLUMNS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
 def test_hash_of_every_type(name: str) -> None:
     kind, values = COLUMNS[name]
 
+    @settings(max_examples=50, deadline=None)
     @given(st.lists(st.one_of(values, st.none())), slice_counts, st.integers(0, 5))
     def agree(rows: list[Any], slices: int, skip: int) -> None:
         column = pa.array(rows, kind)
@@ -143,6 +148,7 @@ def test_hash_of_every_type(name: str) -> None:
     agree()
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.one_of(st.sampled_from(["a", "b", "sensor-7"]), st.none())))
 def test_hash_of_a_dictionary(values: list[str | None]) -> None:
     assert_agree(Hash("x", 10, nulls=3), pa.array(values, pa.string()).dictionary_encode())
@@ -155,6 +161,7 @@ def test_hash_of_many_rows() -> None:
     assert_agree(Hash("x", 997), pa.array(rng.integers(-(2**62), 2**62, 40_000)))
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.integers(-(2**53), 2**53), slice_counts)
 def test_equal_values_share_a_slice(value: int, slices: int) -> None:
     by_x = Hash("x", slices)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.errors import BadInput
@@ -43,6 +43,7 @@ def not_torn(sentence: str) -> None:
     pytest.fail(sentence)
 
 
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.builds(lambda extra, at: {"kind": "other", "at": at, **extra}, extras, st.floats(0, 1e9)), max_size=5)
 )
@@ -58,6 +59,7 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, recor
     assert path.read_bytes().count(b"\n") == len(records)
 
 
+@settings(max_examples=50, deadline=None)
 @given(extras)
 def test_same_content_same_bytes(extra: dict[str, Any]) -> None:
     assert line({**extra, **NOTE}) == line({**NOTE, **dict(reversed(extra.items()))})
@@ -242,6 +244,7 @@ def test_a_missing_file_is_bad_input(tmp_path: Path) -> None:
         list(read(tmp_path))
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.mktemp("trace") / "trace.jsonl"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.errors import BadInput
@@ -157,6 +157,7 @@ def test_one_run_of_a_file_with_several(tmp_path: Path) -> None:
         Run.read(path, seed=3)
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 100), st.sampled_from(["a", "b", None])), max_size=20))
 def test_the_last_record_decides(changes: list[tuple[float, str | None]]) -> None:
     history = OwnerHistory()
