@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from bokeh.embed import components
-from bokeh.models import FactorRange, HoverTool, Legend
+from bokeh.models import FactorRange, HoverTool
+from bokeh.models.annotations.legends import Legend
 from bokeh.palettes import Category10_10
 from bokeh.plotting import figure as bokeh_figure
 from bokeh.resources import INLINE
@@ -97,13 +98,15 @@ def draw(part: Figure) -> Any:
         The drawing, as wide as the page.
     """
     names = list(dict.fromkeys(str(x) for s in part.series if s.kind == "bars" for x in s.x))
+    # Bars need their names before the first one is drawn; everything else finds its own range.
+    x_range: dict[str, Any] = {"x_range": FactorRange(factors=names)} if names else {}
     plot = bokeh_figure(
         height=340,
         sizing_mode="stretch_width",
         x_axis_label=part.x_label,
         y_axis_label=part.y_label,
         tools="pan,wheel_zoom,box_zoom,reset,save",
-        **({"x_range": FactorRange(*names)} if names else {}),
+        **x_range,
     )
     plot.add_layout(Legend(click_policy="hide"), "right")
     for number, series in enumerate(part.series):
