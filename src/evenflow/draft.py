@@ -35,6 +35,9 @@ class Settings:
     gap: float = 0.01
 
 
+ROUNDING = 1e-12  # sums of loads differ by this fraction with the order of their terms
+
+
 class RowMove(NamedTuple):
     """A move by rows of the snapshot's columns, for policies that offer very many."""
 
@@ -65,19 +68,29 @@ class Draft:
         self.snapshot = snapshot
         self.settings = settings = settings or Settings()
         self.owner: NDArray[np.int64] = snapshot.owner.copy()
-        self.load: NDArray[np.float64] = snapshot.node_load()
-        self.held: NDArray[np.float64] = snapshot.node_load(both_sides=True)
         self.bound = imbalance.lower_bound(snapshot)
-        self.moved_load: NDArray[np.float64] = np.zeros(len(snapshot.dimensions))
+        self._load: NDArray[np.float64] | None = snapshot.node_load()
+        self._columns = _columns(snapshot, self._load)
         self.limit = _limit(settings.limit, snapshot)
         self.budget = None if settings.churn is None else settings.churn * snapshot.load.sum(axis=0)
         self._moved = set(snapshot.leaving)
         self._node_rows: dict[str, int] | None = None
         self._unit_rows: dict[str, int] | None = None
         self._cooling = {self.unit_row(u) for u in settings.cooling if self.has_unit(u)}
-        self._allowed = {unit: frozenset(nodes.tolist()) for unit, nodes in snapshot.allowed.items()}
 
     # What a policy asks.
+
+    @property
+    def load(self) -> NDArray[np.float64]:
+        """Load of every node and dimension, with every accepted move already made."""
+        if self._load is None:
+            self._load = np.array([column.load for column in self._columns]).T
+        return self._load
+
+    @property
+    def held(self) -> NDArray[np.float64]:
+        """Load of every node and dimension, with every move counted on both of its sides."""
+        return np.array([column.held for column in self._columns]).T
 
     @property
     def utilisation(self) -> NDArray[np.float64]:
@@ -88,6 +101,11 @@ class Draft:
     def peak(self) -> float:
         """The highest load over capacity."""
         return imbalance.peak(self.load, self.snapshot.capacity)
+
+    @property
+    def moved_load(self) -> NDArray[np.float64]:
+        """Load per dimension that the accepted moves move."""
+        return np.array([column.moved for column in self._columns])
 
     @property
     def mean(self) -> float:
@@ -138,13 +156,15 @@ class Draft:
 
     def accept(self, offer: Sequence[RowMove]) -> None:
         """Count the moves of an offer."""
+        self._load = None
         for unit, giver, taker, _ in offer:
-            load = self.snapshot.load[unit]
+            for column in self._columns:
+                weight = column.units[unit]
+                column.load[giver] -= weight
+                column.load[taker] += weight
+                column.held[taker] += weight
+                column.moved += weight
             self.owner[unit] = taker
-            self.load[giver] -= load
-            self.load[taker] += load
-            self.held[taker] += load
-            self.moved_load += load
             self._moved.add(unit)
 
     # What the guards ask (see guards.View).
@@ -159,8 +179,8 @@ class Draft:
 
     def may_run(self, unit: int, node: int) -> bool:
         """Return whether the unit is allowed on the node."""
-        nodes = self._allowed.get(unit)
-        return node >= 0 if nodes is None else node in nodes
+        nodes = self.snapshot.allowed.get(unit)
+        return node >= 0 if nodes is None else bool((nodes == node).any())
 
     def moved(self, unit: int) -> bool:
         """Return whether the unit moves already."""
@@ -174,30 +194,58 @@ class Draft:
         """Return whether the churn budget would be passed."""
         if self.budget is None:
             return False
-        more = self.snapshot.load[[step.unit for step in offer]].sum(axis=0)
-        return bool((self.moved_load + more > self.budget * (1 + 1e-12)).any())
+        return any(
+            column.moved + sum(column.units[step.unit] for step in offer) > most * (1 + ROUNDING)
+            for column, most in zip(self._columns, self.budget.tolist(), strict=True)
+        )
 
     def over_limit(self, offer: Sequence[guards.Step]) -> bool:
         """Return whether a taker would pass its limit."""
         if self.limit is None:
             return False
-        more: dict[int, NDArray[np.float64]] = {}
-        for step in offer:
-            more[step.taker] = more.get(step.taker, 0.0) + self.snapshot.load[step.unit]
-        return any((self.held[node] + load > self.limit[node] * (1 + 1e-12)).any() for node, load in more.items())
+        for d, column in enumerate(self._columns):
+            more: dict[int, float] = {}
+            for step in offer:
+                more[step.taker] = more.get(step.taker, column.held[step.taker]) + column.units[step.unit]
+            if any(load > self.limit[node, d] * (1 + ROUNDING) for node, load in more.items()):
+                return True
+        return False
 
     def peaks(self, offer: Sequence[guards.Step]) -> tuple[float, float]:
         """Return the peak of the nodes an offer touches, before and after it."""
-        change: dict[int, NDArray[np.float64]] = {}
-        for step in offer:
-            load = self.snapshot.load[step.unit]
-            change[step.giver] = change.get(step.giver, 0.0) - load
-            change[step.taker] = change.get(step.taker, 0.0) + load
-        nodes = list(change)
-        capacity = self.snapshot.capacity[nodes]
-        before = self.load[nodes]
-        after = before + np.array([change[n] for n in nodes])
-        return float((before / capacity).max()), float((after / capacity).max())
+        before = after = 0.0
+        for column in self._columns:
+            load, capacity = column.load, column.capacity
+            change: dict[int, float] = {}
+            for step in offer:
+                weight = column.units[step.unit]
+                change[step.giver] = change.get(step.giver, load[step.giver]) - weight
+                change[step.taker] = change.get(step.taker, load[step.taker]) + weight
+            for node, becomes in change.items():
+                before = max(before, load[node] / capacity[node])
+                after = max(after, becomes / capacity[node])
+        return before, after
+
+
+@dataclass(slots=True)
+class _Column:
+    """One load dimension in lists: reading one number of a list is much faster than of a numpy column."""
+
+    units: list[float]
+    capacity: list[float]
+    load: list[float]
+    held: list[float]
+    moved: float = 0.0
+
+
+def _columns(snapshot: Snapshot, load: NDArray[np.float64]) -> list[_Column]:
+    held = snapshot.node_load(both_sides=True)
+    return [
+        _Column(
+            snapshot.load[:, d].tolist(), snapshot.capacity[:, d].tolist(), load[:, d].tolist(), held[:, d].tolist()
+        )
+        for d in range(len(snapshot.dimensions))
+    ]
 
 
 def _limit(limit: Load | None, snapshot: Snapshot) -> NDArray[np.float64] | None:

@@ -1,0 +1,52 @@
+"""Find a better placement: shed in bulk, exchange at the peak, pack the few that are left, send home what can go."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from evenflow.search.beam import resettle
+from evenflow.search.effort import Effort
+from evenflow.search.exchange import descend
+from evenflow.search.placement import Placement
+from evenflow.search.recall import recall
+from evenflow.search.shed import shed
+
+
+def rearrange(placement: Placement, bound: float, ceiling: float, target: float, effort: Effort) -> Placement:
+    """Return a placement whose peak is at most ``ceiling`` above the bound, or as low as was found.
+
+    Parameters
+    ----------
+    placement
+        Where everything is now; it is changed on the way.
+    bound
+        The lowest peak that could be reached.
+    ceiling, target
+        Nodes this fraction above the bound are brought down to that fraction above it.
+    effort
+        How long to search when shedding alone does not do.
+    """
+    found = _search(placement.fresh(), bound, ceiling, target, effort)
+    reached = found.peak()
+    if reached <= bound * (1 + ceiling):
+        recall(found, bound * (1 + ceiling))
+        return found
+    # The aim was too high: nodes below what was reached gave up load for nothing.
+    slack = reached / bound - 1
+    thrifty = _search(placement.fresh(), bound, slack, slack, effort)
+    if thrifty.peak() <= reached * (1 + 1e-9) and thrifty.moved() < found.moved():
+        found = thrifty
+    recall(found, reached)
+    return found
+
+
+def _search(placement: Placement, bound: float, ceiling: float, target: float, effort: Effort) -> Placement:
+    top, low = bound * (1 + ceiling), bound * (1 + target)
+    shed(placement, top, low)
+    slack = max(target, 1e-3)
+    while placement.peak() > max(top, bound * (1 + 1.5 * slack)) and np.isfinite(slack):
+        slack *= 2
+        shed(placement, bound * (1 + 1.5 * slack), bound * (1 + slack))
+    descend(placement, top, low, effort)
+    resettle(placement, top, low, effort)
+    return placement
