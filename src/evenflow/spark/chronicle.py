@@ -1,0 +1,115 @@
+"""The trace of a live run: what the control log and the samples say, in the records that every driver writes.
+
+Sessions, owners and moves follow from committed entries of the log alone, so that a crash neither loses nor doubles them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from evenflow.rundir import RUN, TRACE, write_run
+from evenflow.spark.log import ControlLog
+from evenflow.spark.routes import INSTALL, MOVE, RECEIPT, SETTING, Entry, Routes
+from evenflow.spark.samples import Sample
+from evenflow.spark.settings import Plane
+from evenflow.trace import JsonlTrace, read
+
+POSITION: Final = "log"  # the field that says which entry of the log a record follows from
+
+
+def run_directory(plane: Plane, wanted: str) -> Path | None:
+    """Return where the trace goes: where it was wanted, or into a checkpoint on this machine, or nowhere."""
+    if wanted:
+        return Path(wanted)
+    url = urlsplit(plane.place.url)
+    return Path(unquote(url.path)) / "run" if url.scheme == "file" else None
+
+
+def lane_name(lane: int) -> str:
+    """Return what the trace calls a lane."""
+    return f"lane-{lane}"
+
+
+class Chronicle:
+    """Writes one run's trace, and goes on with it after a restart."""
+
+    def __init__(self, directory: Path, plane: Plane, settings: Mapping[str, Any]) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        path = directory / TRACE
+        self._next = 0
+        fresh = not path.exists()
+        if fresh or not (directory / RUN).exists():
+            about = {"slices": plane.slices, "lanes": plane.lanes, "by": list(plane.by), **settings}
+            write_run(directory, {"experiment": "spark", "settings": about, "seeds": []})
+        if not fresh:
+            found = [r[POSITION] for r in read(path, on_torn=lambda _: None) if POSITION in r]
+            self._next = max(found, default=-1) + 1
+        self._trace = JsonlTrace(path, append=True, flush=True)
+        if fresh:
+            self._begin(plane)
+
+    def _begin(self, plane: Plane) -> None:
+        routes = plane.empty_routes()
+        for lane in range(routes.used):
+            self._trace({"kind": "node", "at": 0.0, "node": lane_name(lane), "step": "joined", "capacity": 1.0})
+        for s, lane in enumerate(routes.lane):
+            self._trace(
+                {"kind": "owner", "at": 0.0, "node": lane_name(lane), "slice": s, "owns": True, "session": None}
+            )
+
+    def follow(self, log: ControlLog, committed: int) -> None:
+        """Write what the entries up to ``committed`` say."""
+        if self._next >= committed:
+            return
+        routes = Routes.of(log.at(self._next).plain())
+        for number, entry in enumerate(log.between(self._next, committed), self._next):
+            for record in _records(entry, routes):
+                self._trace({**record, POSITION: number})
+            routes.apply([entry])
+        self._next = committed
+
+    def sampled(self, samples: Iterable[Sample]) -> None:
+        """Write what the lanes measured."""
+        for s in samples:
+            self._trace(
+                {
+                    "kind": "sample",
+                    "at": s.at,
+                    "node": lane_name(s.lane),
+                    "load": sum(cost.cpu_s for cost in s.slices.values()),
+                    "batch": s.batch,
+                    "rows": s.rows,
+                    "cpu_s": s.cpu_s,
+                    "wall_s": s.wall_s,
+                    "memory": s.memory_bytes,
+                    "state_bytes": s.state_bytes,
+                    "held_rows": s.held_rows,
+                }
+            )
+
+    def note(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Write records as they are."""
+        for record in records:
+            self._trace(record)
+
+
+def _records(entry: Entry, routes: Routes) -> list[dict[str, Any]]:
+    if entry.kind == SETTING:
+        return [{"kind": "request", "at": entry.at, "what": entry.name, "value": entry.value}]
+    session = routes.sessions.get(entry.session)
+    s, giver, taker = (
+        (entry.slice, entry.giver, entry.taker) if session is None else (session.slice, session.giver, session.taker)
+    )
+    names = {"giver": lane_name(giver), "taker": lane_name(taker)}
+    step = {"kind": "session", "at": entry.at, "session": entry.session, "slices": [s], **names}
+    owner = {"kind": "owner", "at": entry.at, "slice": s, "session": entry.session}
+    if entry.kind == MOVE:
+        return [{**step, "step": "release", "why": entry.why}, {**owner, "node": names["giver"], "owns": False}]
+    if entry.kind == INSTALL:
+        return [{**step, "step": "install"}, {**owner, "node": names["taker"], "owns": True}]
+    assert entry.kind == RECEIPT
+    why = "" if session is None else session.why
+    return [{**step, "step": "done"}, {"kind": "move", "at": entry.at, "unit": s, **names, "why": why}]

@@ -1,0 +1,94 @@
+"""One int per slice and lane, whose hash falls on that lane: changing a slice's key is what moves it.
+
+Spark puts a row with the int key ``k`` into partition ``pmod(hash(k), lanes)``, and ``hash`` is Murmur3 with seed 42.
+A slice has ``stride`` consecutive ints of its own; its key on a lane is the first of them that falls there.
+So the key alone tells slice and lane, and no table of keys has to be kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenflow.errors import BadInput
+
+PER_LANE: Final = 40  # ints per slice and lane: the chance that a slice misses a lane is below exp(-40)
+MOST_KEYS: Final = 2**31 - 1
+_SEED: Final = np.uint32(42)
+
+Ints = NDArray[np.int32]
+
+
+def spark_hash(keys: Any) -> Ints:
+    """Return Spark's ``hash`` of int keys.
+
+    Examples
+    --------
+    >>> spark_hash([0, 1, 2]).tolist()
+    [933211791, -559580957, 1765031574]
+    """
+    with np.errstate(over="ignore"):
+        k = np.asarray(keys, np.int32).view(np.uint32) * np.uint32(0xCC9E2D51)
+        k = _rotated(k, 15) * np.uint32(0x1B873593)
+        h = _rotated(_SEED ^ k, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+        h ^= np.uint32(4)  # the length of an int
+        for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+            h = (h ^ (h >> np.uint32(shift))) * np.uint32(factor)
+        h ^= h >> np.uint32(16)
+    hashed: Ints = h.view(np.int32)
+    return hashed
+
+
+def _rotated(x: Any, bits: int) -> Any:
+    return (x << np.uint32(bits)) | (x >> np.uint32(32 - bits))
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys of all slices on all lanes.
+
+    Examples
+    --------
+    >>> keys = Keys(slices=16, lanes=4)
+    >>> k = keys.key(slice_id=7, lane=2)
+    >>> keys.slice_of(k), keys.lane_of(k)
+    (7, 2)
+    """
+
+    slices: int
+    lanes: int
+    _known: dict[tuple[int, int], int] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not (self.slices >= 1 and self.lanes >= 1 and self.slices * self.stride <= MOST_KEYS):
+            most = MOST_KEYS // PER_LANE
+            raise BadInput(
+                f"{self.slices} slices on {self.lanes} lanes", f"1 to {most:,} in all (slices × lanes)", "keys"
+            )
+
+    @property
+    def stride(self) -> int:
+        """How many ints belong to one slice."""
+        return self.lanes * PER_LANE
+
+    def key(self, slice_id: int, lane: int) -> int:
+        """Return the key of a slice on a lane."""
+        known = self._known.get((slice_id, lane))
+        if known is None:
+            first = slice_id * self.stride
+            lanes = spark_hash(np.arange(first, first + self.stride)) % self.lanes
+            for each in range(self.lanes):
+                self._known[slice_id, each] = first + int((lanes == each).argmax())
+            known = self._known[slice_id, lane]
+        return known
+
+    def slice_of(self, key: int) -> int:
+        """Return the slice that a key belongs to."""
+        return key // self.stride
+
+    def lane_of(self, key: int) -> int:
+        """Return the lane that a key falls on."""
+        return int(spark_hash(key) % self.lanes)

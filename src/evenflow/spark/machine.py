@@ -1,0 +1,267 @@
+"""One slice's turn in one batch: orders of the control log and rows go in, output comes out, by the table of hand-offs.
+
+The table is :data:`evenflow.slices.handoff.TABLE`, the same that the simulator and the DDS driver run.
+Here an order stands for all the events that one batch carries out at once; a batch is atomic, so nothing is between them.
+Rows come before a release and after an install: whoever owns the slice at that moment processes them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from evenflow.errors import BadInput
+from evenflow.slices.handoff import TABLE, Effect, Event, State, Table, advance
+from evenflow.spark.cells import decode_state, encode_state, of_cells
+from evenflow.spark.routes import INSTALL, MOVE, RECEIPT
+
+RELEASE, EXPECT = f"{MOVE}: release", f"{MOVE}: expect"
+
+EVENTS: Mapping[str, tuple[Event, ...]] = {
+    RELEASE: (Event.STOPPED, Event.REMOVED, Event.SHIP_ORDERED),
+    EXPECT: (Event.EXPECTED,),
+    INSTALL: (Event.ARRIVED, Event.OPENED),
+    RECEIPT: (Event.RECEIPTED,),
+}
+
+
+class Order(NamedTuple):
+    """What the control log tells one key; ``number`` is its place in the log."""
+
+    number: int
+    what: str
+    session: int
+
+
+class Memory(Protocol):
+    """What a key keeps between batches."""
+
+    def load(self) -> tuple[str, bytes] | None:
+        """Return phase and state, or ``None`` for a key that was never used."""
+        ...
+
+    def save(self, phase: str, state: bytes) -> None:
+        """Keep phase and state."""
+        ...
+
+    def clear(self) -> None:
+        """Keep nothing."""
+        ...
+
+    def hold(self, cells: Sequence[bytes]) -> None:
+        """Keep rows that must wait, behind those that wait already."""
+        ...
+
+    def held(self) -> list[bytes]:
+        """Return the rows that wait, and keep them no longer."""
+        ...
+
+
+class Cargo(Protocol):
+    """How a state travels."""
+
+    def send(self, session: int, state: bytes) -> None:
+        """Put a state where the taker finds it."""
+        ...
+
+    def receive(self, session: int) -> bytes:
+        """Return the state that a giver sent."""
+        ...
+
+
+Process = Callable[[Any, Any], tuple[Any, Any]]
+"""``(rows, state) -> (output, state)`` with Arrow tables."""
+
+
+class StrayRowsError(Exception):
+    """Rows reached a key whose slice is elsewhere: routing and ownership disagree, going on would lose or double them."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every slice does with its rows.
+
+    Parameters
+    ----------
+    process
+        The application's function.
+    fresh
+        Makes the state that a slice begins with.
+    schema
+        The declared output as an Arrow schema; ``None`` lets any table pass.
+    table
+        The hand-off's law; carried along, so that every worker obeys the same one.
+    """
+
+    process: Process
+    fresh: Callable[[], Any] = lambda: None
+    schema: Any = None
+    table: Table = field(default_factory=lambda: dict(TABLE))
+
+    def call(self, rows: Any, encoded: bytes, slice_id: int) -> tuple[Any, bytes]:
+        """Give rows and state to the application; return its output and the new state."""
+        state = decode_state(encoded, self.fresh)
+        try:
+            output, state = self.process(rows, state)
+            return conformed(output, self.schema), encode_state(state)
+        except Exception as error:
+            raise ProcessError(slice_id, rows, error) from error
+
+
+class ProcessError(Exception):
+    """The application's function failed; says on which slice and shows rows."""
+
+    def __init__(self, slice_id: int, rows: Any, error: BaseException) -> None:
+        sample = str(rows.slice(0, 3).to_pylist())
+        super().__init__(
+            f"slice {slice_id}, {rows.num_rows} rows: the process function raised {type(error).__name__}: {error}; "
+            f"the first rows are {sample if len(sample) <= 600 else sample[:599] + '…'}"
+        )
+
+
+def conformed(output: Any, schema: Any) -> Any:
+    """Return an output table with the declared columns and types; what cannot be is refused by name."""
+    if output is None or schema is None:
+        return output
+    if isinstance(output, pa.RecordBatch):
+        output = pa.Table.from_batches([output])
+    if not isinstance(output, pa.Table):
+        raise BadInput(f"an output of type {type(output).__name__}", "a pyarrow.Table or None", "process function")
+    if output.schema.equals(schema):
+        return output
+    missing = [name for name in schema.names if name not in output.schema.names]
+    if missing:
+        given = ", ".join(output.schema.names) or "no columns"
+        raise BadInput(f"columns {given}", f"the declared output, {', '.join(schema.names)}", "process function")
+    try:
+        return output.select(schema.names).cast(schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
+        raise BadInput(f"{output.schema.to_string()} ({error})", schema.to_string(), "process function") from None
+
+
+@dataclass(slots=True)
+class Cost:
+    """What a turn took."""
+
+    rows: int = 0
+    cpu_s: float = 0.0
+    wall_s: float = 0.0
+    state_bytes: int = 0
+    held_rows: int = 0
+
+
+class Turn:
+    """One slice on one lane in one batch.
+
+    Parameters
+    ----------
+    job
+        What to do with rows.
+    slice_id, home
+        The slice, and whether this key owns it from the beginning.
+    memory, cargo
+        What the key keeps, and how state travels.
+    """
+
+    def __init__(self, job: Job, slice_id: int, memory: Memory, cargo: Cargo, *, home: bool) -> None:
+        self.job = job
+        self.slice_id = slice_id
+        self.home = home
+        self.memory = memory
+        self.cargo = cargo
+        self.cost = Cost()
+        self.phase = State.ABSENT
+        self.output: list[Any] = []
+        self._encoded = b""
+        self._cache: list[bytes] = []
+        self._session = -1
+        self._changed = False
+
+    def run(self, orders: Iterable[Order], cells: Sequence[bytes]) -> list[Any]:
+        """Carry out the orders, process or hold the rows, and return what the application put out."""
+        wall, cpu = time.perf_counter(), time.process_time()
+        self._wake()
+        ordered = sorted(orders)
+        releasing = any(order.what == RELEASE for order in ordered)
+        if releasing:
+            self._take(cells)
+        for order in ordered:
+            self._session = order.session
+            for event in EVENTS[order.what]:
+                self._happen(event)
+        if not releasing:
+            self._take(cells)
+        if self._changed:
+            self._save()
+        self.cost.state_bytes = len(self._encoded)
+        self.cost.wall_s = time.perf_counter() - wall
+        self.cost.cpu_s = time.process_time() - cpu
+        return self.output
+
+    def _wake(self) -> None:
+        known = self.memory.load()
+        if known is not None:
+            phase, self._encoded = known
+            self.phase = State(phase)
+        elif self.home:
+            self._happen(Event.GRANTED)
+
+    def _happen(self, event: Event) -> None:
+        row = advance(self.phase, event, self.job.table)
+        self.phase = row.state
+        self._changed = True
+        for effect in row.effects:
+            act = _EFFECTS.get(effect)
+            if act is not None:
+                act(self)
+
+    def _take(self, cells: Sequence[bytes]) -> None:
+        """Do with a batch's rows what the phase demands."""
+        if self.phase is State.OWNING:
+            waiting, self._cache = [*self._cache, *cells], []
+            if waiting:
+                self._process(waiting)
+        elif cells and self.phase is State.AWAITING:
+            self.memory.hold(cells)
+            self.cost.held_rows = of_cells(cells).num_rows
+        elif cells:
+            raise StrayRowsError(
+                f"slice {self.slice_id}: {of_cells(cells).num_rows} rows reached a lane on which it is {self.phase.value}"
+            )
+
+    def _process(self, cells: Sequence[bytes]) -> None:
+        rows = of_cells(cells)
+        self.cost.rows += rows.num_rows
+        output, self._encoded = self.job.call(rows, self._encoded, self.slice_id)
+        self._changed = True
+        if output is not None and output.num_rows:
+            self.output.append(output)
+
+    def _save(self) -> None:
+        if self.phase is State.ABSENT and not self.home:
+            self.memory.clear()
+        else:  # a home that gave its slice away must remember that, or it would be granted again
+            self.memory.save(self.phase.value, self._encoded)
+
+    # -- effects; what is not here needs no doing: routes open and close the flow, the batch's commit is the receipt ----
+
+    def _send_cargo(self) -> None:
+        self.cargo.send(self._session, self._encoded)
+
+    def _merge(self) -> None:
+        self._encoded = self.cargo.receive(self._session)
+        self._cache = self.memory.held()
+
+    def _forget(self) -> None:
+        self._encoded = b""
+
+
+_EFFECTS: Mapping[Effect, Callable[[Turn], None]] = {
+    Effect.SEND_CARGO: Turn._send_cargo,  # noqa: SLF001 - its own methods, by name
+    Effect.MERGE: Turn._merge,  # noqa: SLF001
+    Effect.FORGET: Turn._forget,  # noqa: SLF001
+}

@@ -1,0 +1,106 @@
+"""Rows become one cell per slice, addressed to the slice's key; cells of output become rows again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from evenflow.spark.assign import SLICE, Assign
+from evenflow.spark.cells import batches_of, by_slice, to_cell
+from evenflow.spark.keys import Ints
+from evenflow.spark.log import ControlLog
+from evenflow.spark.settings import Plane, control_offset
+from evenflow.spark.storage import Storage
+
+PACKED: Final = "k int, part int, number long, what string, session long, cell binary"
+"""A cell of rows, or an order of the control log: the shape both have on their way to a slice.
+
+``part`` and ``number`` put cells into the order of the source: a shuffle keeps none.
+"""
+PUT_OUT: Final = "cell binary"
+_SCHEMA = pa.schema(
+    [
+        ("k", pa.int32()),
+        ("part", pa.int32()),
+        ("number", pa.int64()),
+        ("what", pa.string()),
+        ("session", pa.int64()),
+        ("cell", pa.binary()),
+    ]
+)
+FLUSH_BYTES: Final = 64 << 20  # what one task gathers before it packs: many rows per cell, bounded memory
+
+_LOGS: dict[Plane, ControlLog] = {}  # a worker lives through many batches: it reads of the log what is new
+
+
+def batch_id() -> int:
+    """Return the number of the batch that this task belongs to."""
+    context = TaskContext.get()
+    found = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
+    if found is None:
+        raise RuntimeError("no batch id: the plane runs in streaming queries only")
+    return int(found)
+
+
+def pinned_keys(plane: Plane, batch: int) -> Ints:
+    """Return every slice's key for a batch: the routes that held when the batch before it ended."""
+    version = control_offset(Storage(plane.checkpoint), batch - 1)
+    log = _LOGS.setdefault(plane, plane.log())
+    return log.at(version).keys(plane.keys)
+
+
+@dataclass(frozen=True)
+class Pack:
+    """For ``mapInArrow``: a partition's rows, packed by slice."""
+
+    plane: Plane
+    assign: Assign
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Gather, assign, pack."""
+        context = TaskContext.get()
+        part = context.partitionId() if context is not None else 0
+        keys: Ints | None = None
+        for number, table in enumerate(_gathered(batches)):
+            if keys is None:
+                keys = pinned_keys(self.plane, batch_id())
+            ids = self.assign.of(table)
+            rows = table.drop_columns([SLICE]) if self.assign.computed else table
+            found = [(int(keys[s]), to_cell(part_rows)) for s, part_rows in by_slice(rows, ids)]
+            count = len(found)
+            yield pa.RecordBatch.from_arrays(
+                [
+                    pa.array([k for k, _ in found], pa.int32()),
+                    pa.array([part] * count, pa.int32()),
+                    pa.array([number] * count, pa.int64()),
+                    pa.nulls(count, pa.string()),
+                    pa.nulls(count, pa.int64()),
+                    pa.array([cell for _, cell in found], pa.binary()),
+                ],
+                schema=_SCHEMA,
+            )
+
+
+def _gathered(batches: Iterator[Any]) -> Iterator[Any]:
+    waiting: list[Any] = []
+    size = 0
+    for batch in batches:
+        if batch.num_rows:
+            waiting.append(batch)
+            size += batch.nbytes
+        if size >= FLUSH_BYTES:
+            yield pa.Table.from_batches(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def unpack(batches: Iterator[Any]) -> Iterator[Any]:
+    """For ``mapInArrow``: the rows of output cells."""
+    for batch in batches:
+        for cell in batch.column(0):
+            yield from batches_of(cell.as_buffer())

@@ -1,0 +1,193 @@
+"""The user's door: ``balance(stream, by=…).process(…).writeStream…start()``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as sf
+
+from evenflow.errors import BadInput
+from evenflow.slices.by_field import Nulls, check_nulls, check_slices
+from evenflow.spark.assign import HASH, SLICE, Assign
+from evenflow.spark.control import Balancing
+from evenflow.spark.machine import Job, Process
+from evenflow.spark.pack import PUT_OUT, Pack, unpack
+from evenflow.spark.processor import SliceProcessor
+from evenflow.spark.settings import Plane
+from evenflow.spark.source import ControlSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from evenflow.spark.writer import Writer
+
+
+def balance(
+    stream: DataFrame,
+    by: str | Sequence[str] = (),
+    *,
+    slices: int = 256,
+    lanes: int = 8,
+    used: int | None = None,
+    assign: str = HASH,
+    nulls: Nulls = "refuse",
+    balancing: Balancing | None = None,
+) -> Balance:
+    """Divide a stream into slices and keep its lanes evenly loaded while it runs.
+
+    Parameters
+    ----------
+    stream
+        Any streaming DataFrame.
+    by
+        Key column or columns: rows with equal keys are in one slice, and so in one place.
+    slices
+        How many slices; more give a finer balance, each costs a little per batch.
+    lanes
+        Partitions of every micro-batch. Fixed with the checkpoint, so choose generously.
+    used
+        Lanes that own slices at the beginning, all by default; ``query.add`` takes further ones into use.
+    assign
+        ``"hash"``, ``"modulo"`` (one column of whole numbers), or a Spark SQL expression that gives the slice.
+    nulls
+        What a null key means: ``"refuse"``, ``"drop"`` or the slice for nulls.
+    balancing
+        When slices move; unlike the rest it may change when the query starts again.
+
+    Returns
+    -------
+    Balance
+        Say what to do with the rows: ``process``, ``process_each`` or ``map``.
+
+    Examples
+    --------
+    >>> query = (  # doctest: +SKIP
+    ...     evenflow.balance(stream, by="device_id", slices=256, lanes=8)
+    ...     .process(update, output="device_id long, mean double")
+    ...     .writeStream.format("parquet")
+    ...     .option("checkpointLocation", checkpoint)
+    ...     .start(out)
+    ... )
+    """
+    if not stream.isStreaming:
+        raise BadInput("a batch DataFrame", "a streaming one (spark.readStream…)", "balance")
+    check_slices(slices)
+    check_nulls(nulls, slices)
+    used = lanes if used is None else used
+    if not 1 <= used <= lanes:
+        raise BadInput(f"used={used}", f"1 to {lanes} lanes", "balance")
+    columns = (by,) if isinstance(by, str) else tuple(by)
+    how = Assign(columns, slices, assign, nulls)
+    if not columns and not how.computed:
+        raise BadInput("no key columns", "by='column', or assign='expression'", "balance")
+    how.check(stream.columns)
+    return Balance(stream, how, lanes, used, balancing or Balancing())
+
+
+@dataclass(frozen=True)
+class Balance:
+    """A divided stream that waits to hear what to do with its rows."""
+
+    stream: DataFrame
+    assign: Assign
+    lanes: int
+    used: int
+    balancing: Balancing
+
+    def process(self, update: Process, output: str | StructType, state: Any = None) -> Processed:
+        """Process the rows of a slice at once, with the slice's state.
+
+        Parameters
+        ----------
+        update
+            ``(rows: pa.Table, state) -> (pa.Table, state)``; called once per slice and batch with all its rows.
+            It must give the same result for the same input: Spark may run a batch again.
+        output
+            Schema of the returned table.
+        state
+            What a slice's state is at the beginning: ``None``, a function without arguments that makes it,
+            or an Arrow schema, for a table without rows.
+            A state is pickled, except that an Arrow table is kept as Arrow.
+        """
+        return Processed(self, update, output, _maker(state))
+
+
+def _maker(state: Any) -> Callable[[], Any]:
+    if isinstance(state, pa.Schema):
+        return state.empty_table  # type: ignore[no-any-return]  # pyarrow has no types
+    if state is None or callable(state):
+        return state or _nothing
+    raise BadInput(f"state={state!r}"[:80], "None, a function that makes a state, or an Arrow schema", "process")
+
+
+def _nothing() -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class Processed:
+    """A balanced stream's output; ``writeStream`` starts it, ``transform`` goes on with it."""
+
+    balance: Balance
+    update: Process
+    output: str | StructType
+    fresh: Callable[[], Any]
+    then: tuple[Callable[[DataFrame], DataFrame], ...] = ()
+
+    @property
+    def writeStream(self) -> Writer:  # noqa: N802 - Spark's name
+        """Return a writer with the methods of Spark's own."""
+        from evenflow.spark.writer import Writer  # noqa: PLC0415 - the two know each other
+
+        return Writer(self)
+
+    def transform(self, change: Callable[[DataFrame], DataFrame]) -> Processed:
+        """Apply stateless operations to the output before it is written."""
+        return replace(self, then=(*self.then, change))
+
+    def plane(self, checkpoint: str) -> Plane:
+        """Return what this stream is on a checkpoint."""
+        assign = self.balance.assign
+        return Plane(
+            checkpoint=checkpoint,
+            slices=assign.slices,
+            lanes=self.balance.lanes,
+            used=self.balance.used,
+            by=assign.by,
+            assign=assign.how,
+            nulls=assign.nulls,
+            schema=self.balance.stream.schema.simpleString(),
+            output=self.output_schema().to_string(),
+        )
+
+    def output_schema(self) -> Any:
+        """Return the declared output as an Arrow schema."""
+        spark = self.balance.stream.sparkSession
+        return spark.createDataFrame([], self.output).toArrow().schema
+
+    def frame(self, plane: Plane, mode: str) -> DataFrame:
+        """Return the whole data plane as one streaming DataFrame: pack, orders, slices, unpack."""
+        stream, assign = self.balance.stream, self.balance.assign
+        spark = stream.sparkSession
+        if assign.computed:
+            stream = stream.withColumn(SLICE, sf.expr(assign.how).cast("int"))
+        spark.dataSource.register(ControlSource)
+        described = {"plane": asdict(plane), "balancing": self.balance.balancing.plain()}
+        options = {name: json.dumps(value) for name, value in described.items()}
+        orders = spark.readStream.format(ControlSource.name()).options(**options).load()
+        job = Job(self.update, self.fresh, self.output_schema())
+        frame = (
+            stream.mapInArrow(Pack(plane, assign), orders.schema)
+            .union(orders)
+            .groupBy("k")
+            .transformWithState(SliceProcessor(plane, job), PUT_OUT, mode, "None")
+            .mapInArrow(unpack, self.output)
+        )
+        for change in self.then:
+            frame = change(frame)
+        return frame

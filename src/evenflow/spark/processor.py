@@ -1,0 +1,91 @@
+"""The slice processor: Spark's state behind a slice's turn, one group per key and batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from evenflow.spark.cells import to_cell
+from evenflow.spark.machine import Job, Order, Turn
+from evenflow.spark.pack import batch_id
+from evenflow.spark.samples import Meter
+from evenflow.spark.settings import Plane
+from evenflow.spark.ship import Ship
+
+SLICE_STATE: Final = "phase string, state binary"
+HELD_STATE: Final = "cell binary"
+
+
+class SparkMemory:
+    """What a key keeps: one value for phase and state, and a list that only a waiting slice touches."""
+
+    def __init__(self, handle: StatefulProcessorHandle) -> None:
+        self._slice = handle.getValueState("slice", SLICE_STATE)
+        self._held = handle.getListState("held", HELD_STATE)
+
+    def load(self) -> tuple[str, bytes] | None:
+        """Return phase and state, or ``None`` for a key that was never used."""
+        found = self._slice.get()
+        return None if found is None else (found[0], bytes(found[1]))
+
+    def save(self, phase: str, state: bytes) -> None:
+        """Keep phase and state."""
+        self._slice.update((phase, state))
+
+    def clear(self) -> None:
+        """Keep nothing."""
+        self._slice.clear()
+
+    def hold(self, cells: Sequence[bytes]) -> None:
+        """Keep rows that must wait, behind those that wait already."""
+        self._held.appendList([(cell,) for cell in cells])
+
+    def held(self) -> list[bytes]:
+        """Return the rows that wait, and keep them no longer."""
+        found = [bytes(cell) for (cell,) in self._held.get()] if self._held.exists() else []
+        if found:
+            self._held.clear()
+        return found
+
+
+class SliceProcessor(StatefulProcessor):
+    """For ``transformWithState``: gives each key's rows and orders to its slice's turn."""
+
+    def __init__(self, plane: Plane, job: Job) -> None:
+        self._plane = plane
+        self._job = job
+        self._memory: SparkMemory | None = None
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state."""
+        self._memory = SparkMemory(handle)
+        self._ship = Ship(self._plane.place)
+        self._keys = self._plane.keys
+        self._meter = Meter()
+        self._lane = -1
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803 - Spark's names
+        """Process one key's rows of one batch."""
+        assert self._memory is not None
+        orders, cells = [], []
+        for row in rows:
+            if row.what is None:
+                cells.append((row.part, row.number, bytes(row.cell)))
+            else:
+                orders.append(Order(row.number, row.what, row.session))
+        cells.sort(key=lambda cell: cell[:2])
+        slice_id = self._keys.slice_of(key[0])
+        self._lane = self._keys.lane_of(key[0])
+        home = self._lane == slice_id % self._plane.used
+        turn = Turn(self._job, slice_id, self._memory, self._ship, home=home)
+        output = turn.run(orders, [cell for _, _, cell in cells])
+        self._meter.add(slice_id, turn.cost)
+        return iter([Row(cell=to_cell(table)) for table in output])
+
+    def close(self) -> None:
+        """Write down what the task took, if it did anything."""
+        if self._lane >= 0:
+            self._meter.write(self._plane.place, batch_id(), self._lane)

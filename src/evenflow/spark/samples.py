@@ -1,0 +1,94 @@
+"""What each lane measured of its slices in each batch: one small file per task, read between batches and soon deleted."""
+
+from __future__ import annotations
+
+import json
+import resource
+import time
+from dataclasses import asdict, dataclass, field
+from typing import Final
+
+from evenflow.spark.machine import Cost
+from evenflow.spark.storage import Storage
+
+FOLDER: Final = "samples"
+KEPT: Final = 20  # batches
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One lane in one batch; ``slices`` has what each slice's turn took.
+
+    ``cpu_s`` and ``wall_s`` are the whole task's in the Python worker: Spark's own task metrics do not see Python's CPU.
+    """
+
+    batch: int
+    lane: int
+    at: float
+    rows: int
+    cpu_s: float
+    wall_s: float
+    memory_bytes: int
+    state_bytes: int
+    held_rows: int
+    slices: dict[int, Cost] = field(default_factory=dict)
+
+
+class Meter:
+    """Gathers a task's costs and writes them down when the task ends.
+
+    The file is named for batch and lane: a task that runs again replaces what its first attempt wrote.
+    """
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter(), time.process_time()
+        self._costs: dict[int, Cost] = {}
+
+    def add(self, slice_id: int, cost: Cost) -> None:
+        """Take in one turn: a slice has one per lane and batch."""
+        self._costs[slice_id] = cost
+
+    def write(self, place: Storage, batch: int, lane: int) -> None:
+        """Write the sample."""
+        costs = self._costs.values()
+        sample = Sample(
+            batch=batch,
+            lane=lane,
+            at=time.time(),
+            rows=sum(c.rows for c in costs),
+            cpu_s=time.process_time() - self._began[1],
+            wall_s=time.perf_counter() - self._began[0],
+            memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            state_bytes=sum(c.state_bytes for c in costs),
+            held_rows=sum(c.held_rows for c in costs),
+            slices=self._costs,
+        )
+        place.write(f"{FOLDER}/{batch:012}-{lane:06}", json.dumps(asdict(sample), separators=(",", ":")).encode())
+
+
+class Samples:
+    """Reads samples, each once, and deletes old ones."""
+
+    def __init__(self, place: Storage) -> None:
+        self._place = place
+        self._read_up_to = -1
+
+    def new(self) -> list[Sample]:
+        """Return the samples of batches that were not read yet, in order."""
+        names = self._place.names(FOLDER)
+        if not names:
+            return []
+        newest = int(names[-1].partition("-")[0])
+        found = []
+        for name in names:
+            batch = int(name.partition("-")[0])
+            if batch > self._read_up_to:
+                found.append(self._one(name))
+            elif batch <= newest - KEPT:
+                self._place.delete(f"{FOLDER}/{name}")
+        self._read_up_to = newest
+        return found
+
+    def _one(self, name: str) -> Sample:
+        fields = json.loads(self._place.read(f"{FOLDER}/{name}"))
+        return Sample(**{**fields, "slices": {int(s): Cost(**cost) for s, cost in fields["slices"].items()}})

@@ -1,0 +1,125 @@
+"""What a plane is: fixed with its checkpoint, known to driver and executors, checked when a query starts again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from evenflow.errors import BadInput
+from evenflow.spark.keys import Keys
+from evenflow.spark.log import ControlLog
+from evenflow.spark.routes import Routes
+from evenflow.spark.storage import Storage
+
+FILE: Final = "plane.json"
+FOLDER: Final = "evenflow"  # inside the checkpoint
+OFFSET: Final = "evenflow"  # the control source's offset: how many entries of the log are read
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """What cannot change while a checkpoint lives.
+
+    Parameters
+    ----------
+    checkpoint
+        The query's checkpoint, as a URL.
+    slices, lanes, used
+        How many slices and lanes there are, and how many lanes own slices at the beginning.
+    by, assign, nulls
+        How a row finds its slice, see :class:`evenflow.spark.assign.Assign`.
+    schema, output
+        The stream's and the output's columns, to refuse a change with a sentence.
+    """
+
+    checkpoint: str
+    slices: int
+    lanes: int
+    used: int
+    by: tuple[str, ...]
+    assign: str
+    nulls: str | int
+    schema: str = ""
+    output: str = ""
+
+    @property
+    def place(self) -> Storage:
+        """The plane's own directory."""
+        return Storage(self.checkpoint).under(FOLDER)
+
+    @property
+    def keys(self) -> Keys:
+        """The keys of slices on lanes."""
+        return keys_of(self.slices, self.lanes)
+
+    def empty_routes(self) -> Routes:
+        """Return the routes before the first move."""
+        return Routes(self.slices, self.lanes, self.used)
+
+    def log(self) -> ControlLog:
+        """Return a new view of the control log."""
+        return ControlLog(self.place, self.empty_routes())
+
+    def settle(self) -> None:
+        """Write down what this plane is, or refuse to go on with another one.
+
+        Raises
+        ------
+        BadInput
+            When the checkpoint was begun with other columns, slices, lanes or another assignment.
+        """
+        mine = {name: value for name, value in asdict(self).items() if name != "checkpoint"}
+        mine["by"] = list(self.by)
+        try:
+            known: dict[str, Any] = json.loads(self.place.read(FILE))
+        except FileNotFoundError:
+            self.place.write(FILE, json.dumps(mine, indent=1).encode())
+            return
+        for name, value in mine.items():
+            if known.get(name) != value:
+                raise BadInput(
+                    f"{name} = {value!r}",
+                    f"{known.get(name)!r}, with which this checkpoint began, or a new checkpoint",
+                    self.checkpoint,
+                )
+
+
+@lru_cache(maxsize=8)
+def keys_of(slices: int, lanes: int) -> Keys:
+    """Return the keys, which remember what they computed."""
+    return Keys(slices, lanes)
+
+
+class UnreadableOffsetError(Exception):
+    """A task cannot tell which routes its batch is pinned to."""
+
+
+def control_offset(checkpoint: Storage, batch: int) -> int:
+    """Return how many entries of the control log a batch ended with, as Spark itself wrote down before it ran.
+
+    Spark fixes ``offsets/<batch>`` before the batch runs and keeps it when the batch runs again:
+    so every attempt of a batch sees the same routes, and an append sink gets the same rows.
+    """
+    if batch < 0:
+        return 0
+    name = f"offsets/{batch}"
+    try:
+        lines = checkpoint.read(name).decode().splitlines()
+    except OSError as error:
+        raise UnreadableOffsetError(
+            f"{checkpoint.url}/{name} cannot be read ({error}); the batch must not run"
+        ) from None
+    found = [offset for line in lines if (offset := _offset_in(line)) is not None]
+    if len(found) != 1:
+        raise UnreadableOffsetError(f"{checkpoint.url}/{name} holds {len(found)} offsets of the control log, not 1")
+    return found[0]
+
+
+def _offset_in(line: str) -> int | None:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return None
+    return int(value[OFFSET]) if isinstance(value, dict) and set(value) == {OFFSET} else None

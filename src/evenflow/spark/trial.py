@@ -1,0 +1,64 @@
+"""A trial of exactness: numbered items, one file per batch, and a state that sees any loss, repetition or disorder."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SCHEMA = "id long, device long, value double"
+OUTPUT = "id long, device long, n long, total double, trail long"
+
+
+def put(folder: Path, number: int, rows: int = 100, devices: int = 40) -> None:
+    """Write one file of items; ids go on from file to file."""
+    chance = random.Random(number)
+    first = number * rows
+    table = pa.table(
+        {
+            "id": pa.array(range(first, first + rows), pa.int64()),
+            "device": pa.array([chance.randrange(devices) for _ in range(rows)], pa.int64()),
+            "value": pa.array([float(chance.randrange(1000)) for _ in range(rows)], pa.float64()),
+        }
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    hidden = folder / f".{number:05}"
+    pq.write_table(table, hidden)
+    hidden.rename(folder / f"{number:05}.parquet")
+
+
+def stream_of(spark: SparkSession, folder: Path) -> DataFrame:
+    """Read one file per batch."""
+    return spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
+
+
+def follow(rows: Any, state: Any) -> tuple[Any, Any]:
+    """Put out one row per item: how many of its device came, their total, and a trail that depends on their order."""
+    state = dict(state or {})
+    found = []
+    for item in rows.to_pylist():
+        n, total, trail = state.get(item["device"], (0, 0.0, 0))
+        known = (n + 1, total + item["value"], (trail * 31 + item["id"]) % 1_000_003)
+        state[item["device"]] = known
+        found.append({"id": item["id"], "device": item["device"], "n": known[0], "total": known[1], "trail": known[2]})
+    return pa.Table.from_pylist(found), state
+
+
+def expected(folder: Path) -> list[dict[str, Any]]:
+    """Return what an undisturbed run over the files puts out, in order of id."""
+    rows = pa.concat_tables([pq.read_table(file) for file in sorted(folder.glob("*.parquet"))])
+    found: list[dict[str, Any]] = follow(rows, None)[0].to_pylist()
+    return found
+
+
+def written(spark: SparkSession, out: Path) -> list[dict[str, Any]]:
+    """Return what the sink holds, in order of id."""
+    rows = spark.read.parquet(str(out)).toArrow().select(["id", "device", "n", "total", "trail"])
+    found: list[dict[str, Any]] = rows.sort_by([("id", "ascending"), ("n", "ascending")]).to_pylist()
+    return found

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import pytest
+
+from evenflow.spark.clerk import REQUESTS, Clerk
+from evenflow.spark.control import Balancing
+from evenflow.spark.log import ControlLog, UnreadableLogError
+from evenflow.spark.routes import INSTALL, MOVE, RECEIPT, SETTING, Entry, Routes
+from evenflow.spark.settings import Plane, UnreadableOffsetError, control_offset
+from evenflow.spark.storage import Storage, checked_url
+
+
+@pytest.fixture
+def place(tmp_path) -> Storage:
+    return Storage(checked_url(str(tmp_path / "plane")))
+
+
+def moves(count: int, first: int = 0) -> list[Entry]:
+    """Sessions that begin and end, one after the other, over 8 slices and 4 lanes."""
+    entries = []
+    for n in range(first, first + count):
+        s = n % 8
+        entries += [Entry(MOVE, n, n, s, 0, (n // 8 + 1) % 4, "test"), Entry(INSTALL, n, n), Entry(RECEIPT, n, n)]
+    return entries
+
+
+def test_reader_and_writer_agree_at_every_version(place):
+    empty = Routes(8, 4, 4)
+    writer, reader = ControlLog(place, empty), ControlLog(place, empty)
+    entries = [*moves(5), Entry(SETTING, 9.0, name="pin", value=[3, 1]), Entry(SETTING, 9.0, name="rest", value=[2])]
+    for entry in entries:
+        writer.append([entry])
+    for version in [*range(len(entries) + 1), 4, len(entries)]:
+        assert reader.at(version).plain() == Routes(8, 4, 4).apply(entries[:version]).plain()
+    assert reader.between(2, 5) == entries[2:5]
+
+
+def test_a_reader_reads_only_what_is_new(place, monkeypatch):
+    log = ControlLog(place, Routes(8, 4, 4))
+    for entry in moves(10):
+        log.append([entry])
+    log.at(30)
+    read = []
+    original = Storage.read
+    monkeypatch.setattr(Storage, "read", lambda self, name: (read.append(name), original(self, name))[1])
+    log.append(moves(1, first=10))
+    log.at(33)
+    assert len(read) == 1
+
+
+def test_pruning_keeps_the_fold_and_what_comes_after_it(place):
+    log = ControlLog(place, Routes(8, 4, 4))
+    entries = moves(40)
+    for start in range(0, 120, 3):
+        log.append(entries[start : start + 3])
+    log.prune(99, every=50)
+    assert len(place.names("log")) == 8  # the snapshot and seven files behind it
+    log.prune(110, every=50)
+    assert len(place.names("log")) == 8  # not yet worth another snapshot
+    late = ControlLog(place, Routes(8, 4, 4))
+    assert late.length() == 120
+    assert late.at(105).plain() == Routes(8, 4, 4).apply(entries[:105]).plain()
+    assert late.between(99, 120) == entries[99:]
+    assert log.append(moves(1, first=40)) == 123
+
+
+def test_a_hole_a_broken_file_and_a_second_writer_stop_everything(place):
+    def begin() -> ControlLog:
+        return ControlLog(place, Routes(8, 4, 4))
+
+    for entry in moves(2):
+        begin().append([entry])
+    names = place.names("log")
+    kept = place.read(f"log/{names[2]}")
+    place.delete(f"log/{names[2]}")
+    with pytest.raises(UnreadableLogError, match="entries 2 to 5 are missing"):
+        begin().at(6)
+    place.write(f"log/{names[2]}", b"{torn")
+    with pytest.raises(UnreadableLogError, match="broken"):
+        begin().at(6)
+    place.write(f"log/{names[2]}", b"")
+    with pytest.raises(UnreadableLogError, match="holds 0 entries, not 1"):
+        begin().at(6)
+    place.write(f"log/{names[2]}", kept)
+    assert begin().at(6).version == 6
+    place.write("log/000000000002-000000000005", b"")
+    with pytest.raises(UnreadableLogError, match="two writers"):
+        begin().at(6)
+
+
+def test_the_offset_of_a_batch_is_read_as_spark_wrote_it(place):
+    place.write("offsets/4", b'v1\n{"batchWatermarkMs":0}\n{"logOffset":3}\n{"evenflow": 17}')
+    place.write("offsets/5", b'v1\n{"batchWatermarkMs":0}\n{"logOffset":3}')
+    assert control_offset(place, 4) == 17
+    assert control_offset(place, -1) == 0
+    with pytest.raises(UnreadableOffsetError, match="holds 0 offsets"):
+        control_offset(place, 5)
+    with pytest.raises(UnreadableOffsetError, match="cannot be read"):
+        control_offset(place, 6)
+
+
+def test_the_clerk_waits_for_commits_and_moves_a_slice_once_at_a_time(tmp_path):
+    plane = Plane(checked_url(str(tmp_path)), 8, 4, 4, ("device",), "hash", "refuse")
+    clerk = Clerk(plane, Balancing(), clock=lambda: 5.0)
+
+    def ask(slice_id: int, lane: int) -> None:
+        plane.place.write(f"{REQUESTS}/{slice_id}-{lane}", b'{"what":"move","moves":[[%d,%d,"w"]]}' % (slice_id, lane))
+
+    def kinds(end: int) -> list[str]:
+        return [e.kind for e in plane.log().between(0, end)]
+
+    ask(0, 1)
+    assert clerk.write(0) == 1
+    ask(0, 2)  # under way: passed over
+    assert clerk.write(0) == 1  # the batch with the move is not committed
+    assert clerk.write(1) == 2
+    assert clerk.write(1) == 2  # nor is the one with the install
+    plane.place.write("ship/000000000000", b"state")
+    assert clerk.write(2) == 3
+    assert not plane.place.has("ship/000000000000")
+    assert kinds(3) == [MOVE, INSTALL, RECEIPT]
+    ask(0, 2)
+    assert clerk.write(3) == 4
+    assert not plane.place.names(REQUESTS)

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import evenflow
+from evenflow.errors import BadInput
+from evenflow.slices import handoff
+from evenflow.slices.handoff import Event, State
+from evenflow.spark.storage import checked_url
+from evenflow.spark.trial import OUTPUT, SCHEMA, expected, follow, put, stream_of, written
+
+SLICES, LANES = 10, 2
+
+
+@pytest.fixture
+def place(tmp_path):
+    for number in range(2):
+        put(tmp_path / "in", number)
+    return tmp_path
+
+
+def started(spark, place, update=follow, output=OUTPUT, **options):
+    processed = evenflow.balance(stream_of(spark, place / "in"), by="device", slices=SLICES, lanes=LANES, **options)
+    writer = processed.process(update, output).writeStream.format("parquet")
+    return writer.option("checkpointLocation", str(place / "check")).start(str(place / "out"))
+
+
+def test_moves_and_restarts_change_nothing_of_the_output(spark, place):
+    numbers = iter(range(2, 100))
+    for _ in range(2):
+        query = started(spark, place)
+        for _ in range(2):
+            lanes = query.routes().lane
+            query.move({s: 1 - lanes[s] for s in range(0, SLICES, 2)})
+            for _ in range(3):  # the release, the install and the receipt each meet rows
+                put(place / "in", next(numbers))
+            query.processAllAvailable()
+        query.stop()
+    routes = query.routes()
+    assert (routes.next_session, routes.sessions) == (20, {})
+    assert written(spark, place / "out") == expected(place / "in")
+
+
+def test_a_table_without_a_row_of_the_hand_off_fails_the_query(spark, place, monkeypatch):
+    monkeypatch.delitem(handoff.TABLE, (State.AWAITING, Event.ARRIVED))
+    query = started(spark, place)
+    query.move({s: (s + 1) % LANES for s in range(SLICES)})
+    with pytest.raises(Exception, match="a slice that is awaiting cannot be arrived"):
+        query.processAllAvailable()
+
+
+def test_an_unreadable_log_stops_the_query(spark, place):
+    log = place / "check" / "evenflow" / "log"
+    log.mkdir(parents=True)
+    (log / "000000000000-000000000001").write_text("{")
+    query = started(spark, place)
+    with pytest.raises(Exception, match="the query stops before it can do harm"):
+        query.processAllAvailable()
+
+
+def test_an_error_of_the_function_names_slice_and_rows(spark, place):
+    def fail(rows, state):
+        raise ValueError("negative mass")
+
+    query = started(spark, place, fail)
+    with pytest.raises(Exception, match=r"slice \d+, \d+ rows: the process function raised ValueError: negative mass"):
+        query.processAllAvailable()
+
+
+def test_a_changed_schema_lanes_or_output_is_refused(spark, place):
+    def settle(schema=SCHEMA, output=OUTPUT, **options):
+        stream = spark.readStream.schema(schema).parquet(str(place / "in"))
+        divided = evenflow.balance(stream, by="device", **{"slices": SLICES, "lanes": LANES, **options})
+        divided.process(follow, output).plane(checked_url(str(place / "check"))).settle()
+
+    settle()
+    settle()
+    for change in (
+        {"schema": SCHEMA + ", extra int"},
+        {"output": OUTPUT.replace("n long", "n int")},
+        {"lanes": 3},
+        {"assign": "modulo"},
+    ):
+        with pytest.raises(BadInput, match="with which this checkpoint began"):
+            settle(**change)
+
+
+def test_foreach_batch_several_keys_and_available_now(spark, place):
+    got = []
+
+    def keep(batch, number):
+        got.extend(batch.toArrow().to_pylist())
+
+    query = (
+        evenflow.balance(stream_of(spark, place / "in"), by=["device", "value"], slices=SLICES, lanes=LANES)
+        .process(lambda rows, state: (rows.select(["id"]), state), "id long")
+        .writeStream.foreachBatch(keep)
+        .option("checkpointLocation", str(place / "check"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination(120)
+    assert query.exception() is None
+    assert sorted(row["id"] for row in got) == list(range(200))
+
+
+def test_the_slice_may_be_an_expression(spark, place):
+    def slices_seen(rows, state):
+        devices = {d % SLICES for d in rows["device"].to_pylist()}
+        return pa.table({"slices": [len(devices)], "columns": [",".join(rows.column_names)]}), state
+
+    query = (
+        evenflow.balance(stream_of(spark, place / "in"), slices=SLICES, lanes=LANES, assign=f"device % {SLICES}")
+        .process(slices_seen, "slices int, columns string")
+        .transform(lambda frame: frame.where("slices > 0"))
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(place / "check"))
+        .start(str(place / "out"))
+    )
+    query.processAllAvailable()
+    query.stop()
+    rows = spark.read.parquet(str(place / "out")).collect()
+    assert {(r["slices"], r["columns"]) for r in rows} == {(1, "id,device,value")}
+    assert len(rows) >= SLICES
+
+
+def test_what_cannot_be_is_refused_with_a_sentence(spark, place):
+    stream = stream_of(spark, place / "in")
+    with pytest.raises(BadInput, match=r"by='devise'.*'device'"):
+        evenflow.balance(stream, by="devise")
+    with pytest.raises(BadInput, match="a streaming one"):
+        evenflow.balance(spark.range(3), by="id")
+    with pytest.raises(BadInput, match="no key columns"):
+        evenflow.balance(stream)
+    with pytest.raises(BadInput, match="1 to 8 lanes"):
+        evenflow.balance(stream, by="device", used=9)
+    processed = evenflow.balance(stream, by="device").process(follow, OUTPUT)
+    with pytest.raises(BadInput, match="no checkpoint"):
+        processed.writeStream.format("parquet").start(str(place / "out"))
+    with pytest.raises(BadInput, match="'append' or 'update'"):
+        processed.writeStream.outputMode("complete")
