@@ -65,6 +65,17 @@ class Events:
             self._read(attribute)
         return self._strings[attribute]
 
+    def put(self, attribute: str, values: Sequence[Value | None]) -> None:
+        """Set the values of an attribute, whatever the events say."""
+        known: dict[str, int] = {}
+        codes = [known.setdefault(value, len(known)) if isinstance(value, str) else -1 for value in values]
+        self._strings[attribute] = Strings(np.array(codes, dtype=np.int32), list(known)) if known else None
+        split = [(np.nan, 0) if value is None or isinstance(value, str) else split_number(value) for value in values]
+        near = np.array([part[0] for part in split], dtype=np.float64)
+        rest = np.array([part[1] for part in split], dtype=np.int16)
+        present = ~np.isnan(near)
+        self._numbers[attribute] = Numbers(near, rest if rest.any() else None, present) if present.any() else None
+
     def present(self, attribute: str) -> Bools | None:
         """Tell where the attribute has a value of any type, or None if nowhere."""
         numbers, strings = self.numbers(attribute), self.strings(attribute)
@@ -114,15 +125,7 @@ class PublicationEvents(Events):
         self._publications = publications
 
     def _read(self, attribute: str) -> None:
-        values: list[Value | None] = [publication.get(attribute) for publication in self._publications]
-        known: dict[str, int] = {}
-        codes = [known.setdefault(value, len(known)) if isinstance(value, str) else -1 for value in values]
-        self._strings[attribute] = Strings(np.array(codes, dtype=np.int32), list(known)) if known else None
-        split = [(np.nan, 0) if value is None or isinstance(value, str) else split_number(value) for value in values]
-        near = np.array([part[0] for part in split], dtype=np.float64)
-        rest = np.array([part[1] for part in split], dtype=np.int16)
-        present = ~np.isnan(near)
-        self._numbers[attribute] = Numbers(near, rest if rest.any() else None, present) if present.any() else None
+        self.put(attribute, [publication.get(attribute) for publication in self._publications])
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:

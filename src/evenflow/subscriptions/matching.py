@@ -116,6 +116,11 @@ class Index:
         self._flush()
         return list(self._ids.filter(pa.array(self._alive[: self._size])).to_pylist())
 
+    def attributes(self) -> list[str]:
+        """Give the attributes that some subscription names."""
+        self._flush()
+        return list(dict.fromkeys(axis.attribute for segment in self._segments() for axis in segment.axes))
+
     def add(self, name: Id, subscription: Subscription) -> None:
         """Add a subscription; it takes part from the next :meth:`match` on.
 
