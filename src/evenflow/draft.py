@@ -117,15 +117,25 @@ class Draft:
         """How far the peak is above the lower bound, as a fraction of it."""
         return imbalance.gap(self.peak, self.bound.value)
 
+    def level(self, node: int, plus: int | None = None) -> float:
+        """Return load over capacity of one node, in its worst dimension, as it is or with one more unit."""
+        return max((c.load[node] + (0.0 if plus is None else c.units[plus])) / c.capacity[node] for c in self._columns)
+
     def units_of(self, node: int) -> NDArray[np.int64]:
         """Return the rows of the units that the node owns."""
         return np.flatnonzero(self.owner == node)
 
-    def movable(self) -> NDArray[np.bool_]:
-        """Return which units may still move: not pinned, not moving, not cooling."""
+    def units_by_node(self) -> list[NDArray[np.int64]]:
+        """Return the rows of the units of every node."""
+        order = np.argsort(self.owner, kind="stable")
+        return np.split(order, np.searchsorted(self.owner[order], np.arange(1, len(self.snapshot.node_ids))))
+
+    def movable(self, *, resting: bool = False) -> NDArray[np.bool_]:
+        """Return which units may still move: not pinned, not moving and, unless ``resting``, not cooling."""
         free = ~self.snapshot.pinned
         free[list(self._moved)] = False
-        free[list(self._cooling)] = False
+        if not resting:
+            free[list(self._cooling)] = False
         return free
 
     def move(self, unit: int, taker: int, why: str = "") -> RowMove:
@@ -213,6 +223,8 @@ class Draft:
 
     def peaks(self, offer: Sequence[guards.Step]) -> tuple[float, float]:
         """Return the peak of the nodes an offer touches, before and after it."""
+        if len(offer) == 1:
+            return self._peaks_of_one(offer[0])
         before = after = 0.0
         for column in self._columns:
             load, capacity = column.load, column.capacity
@@ -224,6 +236,17 @@ class Draft:
             for node, becomes in change.items():
                 before = max(before, load[node] / capacity[node])
                 after = max(after, becomes / capacity[node])
+        return before, after
+
+    def _peaks_of_one(self, step: guards.Step) -> tuple[float, float]:
+        """Do what ``peaks`` does without a table: plans of hundreds of thousands of moves consist of single ones."""
+        unit, giver, taker = step.unit, step.giver, step.taker
+        before = after = 0.0
+        for column in self._columns:
+            weight, capacity = column.units[unit], column.capacity[taker]
+            gives, takes = column.load[giver] / column.capacity[giver], column.load[taker] / capacity
+            before = max(before, gives, takes)
+            after = max(after, gives - weight / column.capacity[giver], takes + weight / capacity)
         return before, after
 
 

@@ -17,6 +17,7 @@ from typer.exceptions import TyperException
 from evenflow.cli.doctor import doctor
 from evenflow.cli.experiment import experiment_group
 from evenflow.cli.output import say
+from evenflow.cli.plan import plan
 from evenflow.errors import BadInput
 
 app = typer.Typer(
@@ -27,6 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # a bug shows Python's own traceback, which a report can quote
 )
 app.command()(doctor)
+app.command()(plan)
 app.add_typer(experiment_group, name="experiment")
 
 

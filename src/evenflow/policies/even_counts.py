@@ -47,18 +47,21 @@ class EvenCounts:
         nodes = len(draft.snapshot.node_ids)
         if nodes < 2:
             return
-        counts = [len(draft.units_of(n)) for n in range(nodes)]
+        units = draft.units_by_node()
+        movable = draft.movable(resting=True)
+        counts = [len(rows) for rows in units]
         average = self._average(sum(counts), nodes)
         takers = [n for n in range(nodes) if counts[n] < average]
         for giver in [n for n in range(nodes) if counts[n] > average]:
-            spare = _by_id(draft, giver)[: counts[giver] - average]
+            rows = units[giver]
+            spare = by_id(draft, rows[movable[rows]].tolist())[: counts[giver] - average]
             while spare and takers:
                 taker = takers[0]
-                room = average - counts[taker] if self.capped else len(spare)
-                for unit in spare[:room]:
+                now = spare[: average - counts[taker]] if self.capped else spare
+                for unit in now:
                     yield draft.move(unit, taker, f"even counts: the average is {average} units")
-                counts[taker] += len(spare[:room])
-                spare = spare[room:]
+                counts[taker] += len(now)
+                spare = spare[len(now) :]
                 if counts[taker] >= average:
                     takers.pop(0)
 
@@ -70,10 +73,10 @@ class EvenCounts:
         return (2 * units + nodes) // (2 * nodes)
 
 
-def _by_id(draft: Draft, node: int) -> list[int]:
-    """Return the unit rows of a node, lowest id first; digits in an id count as numbers."""
+def by_id(draft: Draft, units: list[int]) -> list[int]:
+    """Return unit rows, lowest id first; digits in an id count as numbers."""
     ids = draft.snapshot.unit_ids
-    return sorted(draft.units_of(node).tolist(), key=lambda u: _natural(ids[u]))
+    return sorted(units, key=lambda u: _natural(ids[u]))
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:

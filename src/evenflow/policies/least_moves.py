@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,21 +43,33 @@ class LeastMoves:
             raise BadInput(f"target {self.target} and ceiling {self.ceiling}", "0 <= target <= ceiling", "least_moves")
         if not 0 <= self.gain < 1:
             raise BadInput(f"gain {self.gain}", "a fraction from 0 to 1", "least_moves")
+        if not self.effort >= 0:
+            raise BadInput(f"effort {self.effort}", "a number of steps, 0 or more", "least_moves")
 
     def propose(self, draft: Draft) -> Iterator[RowMove | tuple[RowMove, ...]]:
         """Offer what leads to the best placement found, the hottest givers first."""
         placement = placement_of(draft)
         before = placement.peak() if len(draft.load) else 0.0
-        if before <= draft.bound.value * (1 + self.ceiling) and not placement.misplaced():
+        misplaced = placement.misplaced()
+        if before <= draft.bound.value * (1 + self.ceiling) and not misplaced:
             return
-        found = rearrange(placement, self._bound(draft), self.ceiling, self.target, Effort(self.effort))
-        if found.peak() > before * (1 - self.gain) and not placement.misplaced():
+        found = rearrange(placement, _within_budget(draft, self.target), self.ceiling, self.target, Effort(self.effort))
+        if found.peak() > before * (1 - self.gain) and not misplaced:
             return
-        yield from offers(draft, found)
+        yield from offers(draft, found, misplaced)
 
-    def _bound(self, draft: Draft) -> float:
-        """Return the lower bound, or the level that the churn budget pays for."""
-        return draft.bound.value
+
+def _within_budget(draft: Draft, target: float) -> float:
+    """Return the lower bound, or the level above it that the churn budget pays for: the hottest nodes come first."""
+    capacity, bound = draft.snapshot.capacity, draft.bound.value
+    if draft.budget is None:
+        return bound
+    low, high = bound, draft.peak / (1 + target)
+    while high - low > 1e-4 * high:
+        middle = (low + high) / 2
+        over = np.maximum(0.0, draft.load - middle * (1 + target) * capacity).sum(axis=0)
+        low, high = (low, middle) if (draft.moved_load + over <= draft.budget).all() else (middle, high)
+    return high
 
 
 def placement_of(draft: Draft) -> Placement:
@@ -68,10 +80,10 @@ def placement_of(draft: Draft) -> Placement:
     )
 
 
-def offers(draft: Draft, found: Placement) -> Iterator[RowMove | tuple[RowMove, ...]]:
+def offers(draft: Draft, found: Placement, misplaced: Collection[int]) -> Iterator[RowMove | tuple[RowMove, ...]]:
     """Offer the moves that lead to a placement, each once it lowers the peak of its two nodes.
 
-    Moves that never do alone, such as the two halves of a swap, are offered together with all that touch their nodes.
+    Misplaced units leave in any case. Moves that never do alone, such as the two halves of a swap, are offered together with all that touch their nodes.
     """
     units = np.flatnonzero(found.owner != found.home)
     level = draft.utilisation
@@ -84,7 +96,7 @@ def offers(draft: Draft, found: Placement) -> Iterator[RowMove | tuple[RowMove, 
         later = []
         for move in waiting:
             before, after = draft.peaks((move,))
-            if after < before * (1 - LEAST_GAIN):
+            if after < before * (1 - LEAST_GAIN) or move.unit in misplaced:
                 yield move
             else:
                 later.append(move)

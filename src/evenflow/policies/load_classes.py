@@ -38,23 +38,22 @@ class LoadClasses:
 
     def propose(self, draft: Draft) -> Iterator[RowMove]:
         """Offer the heaviest units of the most overloaded node first, to the least loaded node."""
-        snapshot = draft.snapshot
-        mean = draft.mean
+        capacity, mean = draft.snapshot.capacity, draft.mean
         if mean <= 0:
             return
         level = draft.utilisation / mean
-        movable = draft.movable()
+        units = draft.units_by_node()
+        movable = draft.movable(resting=True)
         for giver in np.argsort(-level, kind="stable")[: int((level > self.overloaded).sum())].tolist():
-            units = draft.units_of(giver)
-            units = units[movable[units]]
-            weight = (snapshot.load[units] / snapshot.capacity[giver]).max(axis=1)
-            for unit in units[np.argsort(-weight, kind="stable")].tolist():
-                level = draft.utilisation / mean
+            rows = units[giver][movable[units[giver]]]
+            weight = (draft.snapshot.load[rows] / capacity[giver]).max(axis=1)
+            for unit in rows[np.argsort(-weight, kind="stable")].tolist():
                 if level[giver] <= self.overloaded:
                     break
                 taker = int(level.argmin())
                 if level[taker] >= self.underloaded:
                     return
-                becomes = (draft.load[taker] + snapshot.load[unit]) / snapshot.capacity[taker]
-                if becomes.max() / mean <= self.overloaded:  # an underloaded node must not become overloaded
-                    yield draft.move(unit, taker, "load classes: from overloaded to underloaded")
+                if draft.level(taker, plus=unit) / mean > self.overloaded:  # it would only change places with the giver
+                    continue
+                yield draft.move(unit, taker, "load classes: from overloaded to underloaded")
+                level[giver], level[taker] = draft.level(giver) / mean, draft.level(taker) / mean

@@ -12,6 +12,7 @@ from evenflow.search.placement import Floats, Placement, Rows
 
 MOST_UNITS = 100
 WIDTH = 1000
+LEAST_WIDTH = 30  # a narrower search finds hardly more than exchanges do
 TIGHTER = 2e-3  # every success is asked for again with a peak lower by this fraction
 
 
@@ -22,6 +23,10 @@ def resettle(placement: Placement, ceiling: float, goal: float, effort: Effort) 
     if peak <= ceiling or not 0 < len(units) <= MOST_UNITS:
         return
     nodes, dims = placement.capacity.shape
+    price = len(units) * nodes * nodes * dims // 20 + 1  # steps for each partial placement that is kept
+    width = min(WIDTH, effort.left // (3 * price))
+    if width < LEAST_WIDTH:
+        return
     order = units[np.lexsort((units, -placement.size(units)))]
     base = placement.load.copy()
     np.subtract.at(base, placement.owner[order], placement.weight[order])
@@ -32,8 +37,8 @@ def resettle(placement: Placement, ceiling: float, goal: float, effort: Effort) 
             may[i, placement.allowed[unit]] = True
     best: Packing | None = None
     level = peak * (1 - TIGHTER)
-    while effort.spend(len(order) * nodes * dims * WIDTH // 20):
-        found = pack(placement.weight[order], base, placement.capacity, may, placement.home[order], level, WIDTH)
+    while effort.spend(price * width):
+        found = pack(placement.weight[order], base, placement.capacity, may, placement.home[order], level, width)
         if found is None:
             break
         best = found

@@ -11,6 +11,8 @@ from evenflow.search.placement import Placement
 from evenflow.search.recall import recall
 from evenflow.search.shed import shed
 
+ROUNDING = 1e-9  # a level that was reached once can be missed by rounding the next time
+
 
 def rearrange(placement: Placement, bound: float, ceiling: float, target: float, effort: Effort) -> Placement:
     """Return a placement whose peak is at most ``ceiling`` above the bound, or as low as was found.
@@ -32,16 +34,16 @@ def rearrange(placement: Placement, bound: float, ceiling: float, target: float,
         recall(found, bound * (1 + ceiling))
         return found
     # The aim was too high: nodes below what was reached gave up load for nothing.
-    slack = reached / bound - 1
+    slack = reached * (1 + ROUNDING) / bound - 1
     thrifty = _search(placement.fresh(), bound, slack, slack, effort)
-    if thrifty.peak() <= reached * (1 + 1e-9) and thrifty.moved() < found.moved():
+    if thrifty.peak() <= reached * (1 + 2 * ROUNDING) and thrifty.moved() < found.moved():
         found = thrifty
     recall(found, reached)
     return found
 
 
 def _search(placement: Placement, bound: float, ceiling: float, target: float, effort: Effort) -> Placement:
-    top, low = bound * (1 + ceiling), bound * (1 + target)
+    top, low = bound * (1 + ceiling) * (1 + ROUNDING), bound * (1 + target)
     shed(placement, top, low)
     slack = max(target, 1e-3)
     while placement.peak() > max(top, bound * (1 + 1.5 * slack)) and np.isfinite(slack):
