@@ -88,6 +88,6 @@ Command = Send | Wake | Begin | Note | Save
 class Actor(Protocol):
     """One participant: a node, a balancer, a publisher."""
 
-    def handle(self, event: Any, now: float) -> list[Command]:
-        """Take one event and say what to do about it."""
+    def handle(self, event: Any, now: float) -> list[Any]:
+        """Take one event and say what to do about it, in commands; a system may have commands of its own."""
         ...

@@ -44,8 +44,8 @@ class Once:
     def on_new_node(self, node: Any) -> None:
         pass
 
-    def analyze(self, nodes: Any, usable: Any, now: float) -> list[Movement]:
-        if self.asked or len(usable) < 2:
+    def analyze(self, nodes: Any, now: float) -> list[Movement]:
+        if self.asked or len(nodes.usable(now)) < 2:
             return []
         self.asked = True
         return [Movement("A", "B", 1)]

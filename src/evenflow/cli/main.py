@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
+from evenflow.cli.demo import demo
 from evenflow.cli.doctor import doctor
 from evenflow.cli.experiment import experiment_group
 from evenflow.cli.output import say
@@ -27,6 +28,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help pages take half the time, and a pipe can search them
     pretty_exceptions_enable=False,  # a bug shows Python's own traceback, which a report can quote
 )
+app.command()(demo)
 app.command()(doctor)
 app.command()(plan)
 app.add_typer(experiment_group, name="experiment")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -48,8 +48,9 @@ class Shuffle:
     def on_new_node(self, node: NodeView) -> None:
         """Nothing to prepare."""
 
-    def analyze(self, nodes: NodeMap, usable: Sequence[str], now: float) -> list[Movement]:
+    def analyze(self, nodes: NodeMap, now: float) -> list[Movement]:
         """Move a few slices between two nodes drawn at random."""
+        usable = nodes.usable(now)
         if now < self._due or len(usable) < 2:
             return []
         self._due = now + self._every_s
@@ -132,7 +133,7 @@ def quiet(sim: Simulation, world: World, patience_s: float = 60.0) -> None:
 
 CHAOS = Experiment(
     "slices-chaos",
-    "every fault at random moments of a session; nothing lost, nothing twice",
+    "every fault at random moments of a session; nothing lost, nothing twice.",
     ChaosSettings,
     run,
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
-from evenflow.model import Plan, Snapshot
-from evenflow.planner import Policy, Settings, plan
+from evenflow import imbalance
+from evenflow.actor import Note
+from evenflow.model import Move, Plan
+from evenflow.planner import Draft, Policy, Settings, plan
 from evenflow.slices.nodemap import NodeMap, NodeView
 
 
@@ -29,9 +31,17 @@ class Algorithm(Protocol):
         """Hear of a new node."""
         ...
 
-    def analyze(self, nodes: NodeMap, usable: Sequence[str], now: float) -> list[Movement]:
-        """Look at the whole map, after every notification, and say what should move."""
+    def analyze(self, nodes: NodeMap, now: float) -> Sequence[Movement | Note]:
+        """Look at the whole map, after every notification; say what should move, and what to note about it."""
         ...
+
+
+class Nothing:
+    """The policy that offers no move."""
+
+    def propose(self, draft: Draft) -> Iterator[Move]:
+        """Offer nothing."""
+        yield from ()
 
 
 @dataclass(slots=True)
@@ -50,8 +60,10 @@ class Planned:
         Plan only once every slice has been measured so often; counts need no measuring.
     rest_s
         A slice that moved rests for so long.
-    on_plan
-        Told about every plan that moves something.
+    doubt
+        Leave an imbalance alone that is within so many standard errors of the estimated loads: it may be noise.
+    name
+        What the trace calls the policy.
     """
 
     policy: Policy
@@ -59,7 +71,8 @@ class Planned:
     every_s: float = 0.0
     samples: int = 0
     rest_s: float = 0.0
-    on_plan: Callable[[Plan, Snapshot, float], Any] | None = None
+    doubt: float = 0.0
+    name: str = ""
     _due: float = 0.0
     _moved_at: dict[str, float] = field(default_factory=dict)
 
@@ -67,23 +80,50 @@ class Planned:
         """Plan with the next notification: a new node is worth a look at once."""
         self._due = 0.0
 
-    def analyze(self, nodes: NodeMap, usable: Sequence[str], now: float) -> list[Movement]:
+    def analyze(self, nodes: NodeMap, now: float) -> Sequence[Movement | Note]:
         """Plan, and gather the moves of each pair of nodes into one movement."""
-        if now < self._due or len(usable) < 2 or (self.samples and nodes.samples.min() < self.samples):
+        if now < self._due:
+            return []
+        usable = nodes.usable(now)
+        if len(usable) < 2 or (self.samples and nodes.fewest_samples() < self.samples):
+            self._due = now + self.every_s / 10  # looking through every slice on every notification takes too long
             return []
         self._due = now + self.every_s
-        snapshot = nodes.snapshot(usable)
-        result = plan(snapshot, self.policy, self._settings(now))
-        if not result.moves:
-            return []
-        if self.on_plan is not None:
-            self.on_plan(result, snapshot, now)
+        result = self._plan(nodes, usable, now)
+        decided: list[Movement | Note] = list(self._notes(result, now))
         pairs: dict[tuple[str, str], list[int]] = {}
         for move in result.moves:
             pairs.setdefault((move.giver, move.taker), []).append(int(move.unit))
             self._moved_at[move.unit] = now
-        why = result.moves[0].why
-        return [Movement(g, t, len(s), tuple(sorted(s)), why) for (g, t), s in pairs.items()]
+        reasons = {(move.giver, move.taker): move.why for move in result.moves}
+        decided += [Movement(g, t, len(s), tuple(sorted(s)), reasons[g, t]) for (g, t), s in pairs.items()]
+        return decided
+
+    def _plan(self, nodes: NodeMap, usable: Sequence[str], now: float) -> Plan:
+        snapshot = nodes.snapshot(usable)
+        if self.doubt and nodes.nodes:
+            excess = imbalance.max_over_mean(snapshot.node_load(), snapshot.capacity) - 1.0
+            if excess < self.doubt * nodes.doubt(usable):
+                return plan(snapshot, Nothing(), self.settings)
+        return plan(snapshot, self.policy, self._settings(now))
+
+    def _notes(self, result: Plan, now: float) -> Iterator[Note]:
+        """Say what was planned and refused; a round in which nothing moves is told only if it plans rarely."""
+        if result.moves or self.every_s:
+            yield Note(
+                {
+                    "kind": "plan",
+                    "at": now,
+                    "policy": self.name or type(self.policy).__name__,
+                    "moves": len(result.moves),
+                    "before": result.max_over_mean[0],
+                    "after": result.max_over_mean[1],
+                    "gap": result.gap,
+                    "floor": result.floor,
+                }
+            )
+            for name, count in result.refusals.items():
+                yield Note({"kind": "refusal", "at": now, "name": name, "why": name, "count": count})
 
     def _settings(self, now: float) -> Settings:
         if not self.rest_s:

@@ -18,7 +18,7 @@ from evenflow.slices.session import ENDED, LITERAL, TABLE, Happening, Phase, Ses
 from evenflow.slices.settings import BalancerSettings
 
 HAPPENINGS = {h.value: h for h in Happening}
-SILENT_AFTER = 4  # periods without a notification after which a node takes part in no new plan
+SILENT_AFTER = 4  # periods without a notification
 
 
 class Drain(NamedTuple):
@@ -61,7 +61,7 @@ class LoadBalancer:
         self.settings = settings
         self.period_s = period_s
         self.record = record
-        self.map = NodeMap(settings.slices)
+        self.map = NodeMap(settings.slices, SILENT_AFTER * period_s)
         self.sessions: dict[int, Session] = {}  # under way
         self.waiting: dict[str, deque[Movement]] = {}  # giver → movements, one session after the other
         self.departed: set[str] = set()  # let go; told again if they are still there
@@ -117,7 +117,7 @@ class LoadBalancer:
         node.notifications.append(heard)
         node.heard = now
         node.capacity = heard.capacity
-        self.map.measured(heard.slice_loads.items())
+        self.map.measured(heard.node, heard.slice_loads)
         if self.record and heard.why == "sample":
             load = sum(heard.slice_loads.values()) / heard.capacity
             out.append(Note({"kind": "sample", "at": now, "node": node.name, "load": load, **heard.properties}))
@@ -126,17 +126,12 @@ class LoadBalancer:
             out += self._empty(node, now)
         return out + self._analyze(now)
 
-    def _usable(self, now: float) -> list[str]:
-        """Return the nodes that may give and take: heard of lately, not being drained."""
-        oldest = now - SILENT_AFTER * self.period_s
-        return [n.name for n in self.map.nodes.values() if not n.draining and n.heard >= oldest]
-
     def _analyze(self, now: float) -> list[Any]:
         if self.paused or not self._granted:
             return []
         out: list[Any] = []
-        for movement in self.algorithm.analyze(self.map, self._usable(now), now):
-            out += self._enqueue(movement, now)
+        for decided in self.algorithm.analyze(self.map, now):
+            out += [decided] if isinstance(decided, Note) else self._enqueue(decided, now)
         return out
 
     # -- elasticity -----------------------------------------------------------------------------
@@ -150,7 +145,11 @@ class LoadBalancer:
             node.idle_since = None
         elif node.idle_since is None:
             node.idle_since = now
-        elif now - node.idle_since >= self.settings.idle_for and len(self._usable(now)) > 1:
+        elif (
+            now - node.idle_since >= self.settings.idle_for
+            and len(self.map.usable(now)) > 1
+            and not any(n.draining for n in self.map.nodes.values())
+        ):
             return self._drain(node.name, now, f"idle: cpu below {limit:g} % for {now - node.idle_since:g} s")
         return []
 
@@ -168,17 +167,19 @@ class LoadBalancer:
         if not held and not self._involved(node.name):
             del self.map.nodes[node.name]
             self.departed.add(node.name)
+            for other in self.map.nodes.values():
+                other.idle_since = None  # the others have its work now: whether they idle shows from here on
             self.waiting.pop(node.name, None)
             return [Note({"kind": "node", "at": now, "node": node.name, "step": "let go"}), Send(node.name, Leave())]
-        takers = self._usable(now)
+        takers = self.map.usable(now)
         if not takers:
             return []
-        level = {t: sum(self.map.loads[s] for s in self.map.held(t)) / self.map.nodes[t].capacity for t in takers}
+        level = {t: sum(self.map.load(s) for s in self.map.held(t)) / self.map.nodes[t].capacity for t in takers}
         counts = {t: len(self.map.held(t)) for t in takers}
         chosen: dict[str, list[int]] = {}
-        for s in sorted(held, key=lambda s: (-self.map.loads[s], s)):
+        for s in sorted(held, key=lambda s: (-self.map.load(s), s)):
             taker = min(takers, key=lambda t: (level[t], counts[t], t))
-            level[taker] += self.map.loads[s] / self.map.nodes[taker].capacity
+            level[taker] += self.map.load(s) / self.map.nodes[taker].capacity
             counts[taker] += 1
             chosen.setdefault(taker, []).append(s)
         out: list[Any] = []

@@ -6,6 +6,7 @@ because publishers keep an item until the commit is acknowledged.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from evenflow.actor import Note, Received, Save, Send, Started, Wake, Woken
@@ -37,6 +38,9 @@ class ProcessingNode(Custody):
         Operation ranges and conditions that cause notifications.
     balancer
         Whom it tells about itself.
+    meter
+        Measures the cost that arrived for the slices it owns since the last sample;
+        by default that of the items it took. At a scale where single items are not simulated, an experiment gives it.
     """
 
     def __init__(
@@ -46,10 +50,12 @@ class ProcessingNode(Custody):
         settings: NodeSettings,
         monitor: Monitor | None = None,
         balancer: str = "balancer",
+        meter: Callable[[list[int], float, float], dict[int, float]] | None = None,
     ) -> None:
         super().__init__(name, settings, balancer)
         self.topics = {topic.name: topic for topic in topics}
         self.monitor = monitor
+        self.meter = meter
         self.pending: dict[Any, Item] = {}  # taken, to be processed with the next commit
         self.readers = Readers(settings.overlap_s)
         self.leaving = False
@@ -207,6 +213,9 @@ class ProcessingNode(Custody):
         if self.leaving:
             return []
         period = now - self._sampled_at
+        if self.meter is not None:
+            self._arrived = self.meter(list(self.held), self._sampled_at, now)
+            self._busy = sum(self._arrived.values()) / self.settings.speed
         loads = {
             s: self._arrived.get(s, 0.0) / period
             for s, held in self.held.items()
@@ -214,7 +223,7 @@ class ProcessingNode(Custody):
         }
         properties = self._properties(period)
         self._sampled_at, self._busy = now, 0.0
-        self._arrived.clear()
+        self._arrived = {}
         out: list[Any] = []
         if self.monitor is not None:
             out += [self._notification(properties, loads, e.name) for e in self.monitor.observe(properties, now)]

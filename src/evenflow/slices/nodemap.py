@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evenflow.model import ONE_DIMENSION, Snapshot
 from evenflow.slices.messages import Notification
+
+WARM = 4  # samples before a jump can be told from noise
+FAR = 3.0  # standard deviations
 
 
 @dataclass(slots=True)
@@ -27,6 +29,45 @@ class NodeView:
 
 
 @dataclass(slots=True)
+class Estimate:
+    """The load of one slice, learned from noisy samples.
+
+    The weight of a sample falls from 1 to ``alpha`` (Cheung 2006, Eq. 3.4), so that the first few count alike.
+    It rises again when the errors lean to one side, because then the load drifts (Trigg and Leach's tracking signal).
+    Two samples in a row that lie far off on the same side are no noise: the estimate starts again from them,
+    because a jump that is smoothed away is found too late.
+    """
+
+    mean: float = 0.0
+    variance: float = 0.0
+    samples: int = 0
+    off: float = 0.0  # how far the last sample lay off, if it was far
+    lean: float = 0.0  # smoothed error
+    spread: float = 0.0  # smoothed size of errors
+
+    def relearn(self, sample: float) -> None:
+        """Start again from this sample; how noisy samples are is still known."""
+        self.mean, self.samples, self.off, self.lean = sample, 1, 0.0, 0.0
+
+    def update(self, sample: float, alpha: float) -> None:
+        """Take in one sample."""
+        error = sample - self.mean
+        far = self.samples >= WARM and error * error > FAR * FAR * self.variance + 1e-12
+        if far and self.off * error > 0:
+            self.relearn(self.mean + (self.off + error) / 2)
+            self.samples = 2
+            return
+        self.off = error if far else 0.0
+        self.lean += alpha * (error - self.lean)
+        self.spread += alpha * (abs(error) - self.spread)
+        drift = (self.lean / self.spread) ** 2 if self.spread > 0 and self.samples >= WARM else 0.0
+        weight = max(alpha, 1.0 / (self.samples + 1), drift)
+        self.mean += weight * error
+        self.variance += max(alpha, 1.0 / (self.samples + 1)) * (error * error * (1.0 - weight) - self.variance)
+        self.samples += 1
+
+
+@dataclass(slots=True)
 class NodeMap:
     """The nodes and the slices.
 
@@ -34,32 +75,65 @@ class NodeMap:
     ----------
     slices
         How many there are.
+    silent_s
+        A node that was not heard of for so long takes part in no new plan.
     alpha
-        How much a new sample of a slice's load weighs (Cheung 2006, Eq. 3.4).
+        How much a new sample of a slice's load weighs in the long run.
     """
 
     slices: int
-    alpha: float = 0.3
+    silent_s: float = 8.0
+    alpha: float = 0.2
     nodes: dict[str, NodeView] = field(default_factory=dict)
     owner: list[str | None] = field(init=False)  # a slice that is moving belongs to its taker already
     moving: dict[int, str] = field(default_factory=dict)  # slice → the node it leaves
     pinned: set[int] = field(default_factory=set)
-    samples: NDArray[np.int64] = field(init=False)  # how many samples each slice's load rests on
-    loads: NDArray[np.float64] = field(init=False)
+    estimates: list[Estimate] = field(init=False)
+    _off: dict[str, float] = field(default_factory=dict)  # node → how far its last sample lay off, if it was far
 
     def __post_init__(self) -> None:
         self.owner = [None] * self.slices
-        self.samples = np.zeros(self.slices, np.int64)
-        self.loads = np.zeros(self.slices)
+        self.estimates = [Estimate() for _ in range(self.slices)]
 
-    def measured(self, loads: Iterable[tuple[int, float]]) -> None:
-        """Smooth new samples into the loads of slices; the first sample is taken as it is."""
-        alpha, smoothed, samples = self.alpha, self.loads, self.samples
-        for s, load in loads:
-            # the weight falls from 1 to alpha, so that the first few samples count alike and none of them dominates
-            weight = max(alpha, 1.0 / (samples[s] + 1))
-            smoothed[s] += weight * (load - smoothed[s])
-            samples[s] += 1
+    def usable(self, now: float) -> list[str]:
+        """Return the nodes that may give and take: heard of lately, not being drained."""
+        return [n.name for n in self.nodes.values() if not n.draining and n.heard >= now - self.silent_s]
+
+    def measured(self, node: str, loads: Mapping[int, float]) -> None:
+        """Take in new samples of slices' loads, all from one node.
+
+        A jump may hide in many slices, each within its noise; it shows in their sum.
+        """
+        estimates, alpha = self.estimates, self.alpha
+        known = [s for s in loads if estimates[s].samples >= WARM]
+        distance = sum(loads[s] - estimates[s].mean for s in known)
+        far = distance * distance > FAR * FAR * sum(estimates[s].variance for s in known) + 1e-12
+        jumped = far and self._off.get(node, 0.0) * distance > 0
+        self._off[node] = distance if far and not jumped else 0.0
+        for s, load in loads.items():
+            if jumped:
+                estimates[s].relearn(load)
+            else:
+                estimates[s].update(load, alpha)
+
+    def doubt(self, names: Iterable[str]) -> float:
+        """Return the standard error of a node's estimated load, as a fraction of it, for the least certain node."""
+        means, variances = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
+        for s, owner in enumerate(self.owner):
+            if owner in means:
+                estimate = self.estimates[s]
+                weight = max(self.alpha / (2.0 - self.alpha), 1.0 / max(1, estimate.samples))
+                means[owner] += estimate.mean
+                variances[owner] += weight * estimate.variance
+        return max((v**0.5 / m for m, v in zip(means.values(), variances.values(), strict=True) if m > 0), default=0.0)
+
+    def load(self, slice_id: int) -> float:
+        """Return the estimated load of a slice, in cost units per second."""
+        return self.estimates[slice_id].mean
+
+    def fewest_samples(self) -> int:
+        """Return how many samples the least known slice's load rests on."""
+        return min(e.samples for e in self.estimates)
 
     def held(self, node: str) -> list[int]:
         """Return the slices that belong to a node, lowest first."""
@@ -80,7 +154,7 @@ class NodeMap:
             capacity=np.array([[self.nodes[n].capacity] for n in names], np.float64).reshape(len(names), 1),
             unit_ids=[str(s) for s in here.tolist()],
             owner=owner[here],
-            load=self.loads[here].reshape(len(here), 1),
+            load=np.array([self.estimates[s].mean for s in here.tolist()]).reshape(len(here), 1),
             pinned=pinned,
             leaving={unit_rows[s]: rows.get(g, -1) for s, g in self.moving.items() if s in unit_rows and g in rows},
         )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from evenflow.errors import BadInput
 from evenflow.expression import parse
 from evenflow.slices.messages import Item
 
@@ -66,7 +67,10 @@ class Topic:
         >>> topic.wants(Item(1, 0, "sensors", value={"temperature": 31}))
         True
         """
-        return cls(name, listener, balance, parse(expression, parameters).test)
+        parsed = parse(expression, parameters)
+        if not parsed.is_condition:
+            raise BadInput(repr(expression), "a condition, such as 'temperature > 30'", f"filter of topic {name!r}")
+        return cls(name, listener, balance, parsed.test)
 
     def wants(self, item: Item) -> bool:
         """Say whether the item passes the topic's own filter."""
