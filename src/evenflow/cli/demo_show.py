@@ -78,7 +78,7 @@ def show(seconds: float, seed: int, *, plain: bool) -> None:
         f"at {view.bench.change_at:.0f} s other keys become hot.",
         highlight=False,
     )
-    row = _run(view, seconds) if plain else _run_live(view, seconds)
+    row = view.bench.run() if plain else _run_live(view, seconds)
     lost, doubled = row["lost"], row["duplicated"]
     console.print(
         f"\n{row['items']:,} items, {row['processed']:,} processed, {lost} lost, {doubled} twice; "
@@ -86,10 +86,6 @@ def show(seconds: float, seed: int, *, plain: bool) -> None:
         f"max/mean over the last fifth of the run {row['max_over_mean']:.3f}.",
         highlight=False,
     )
-
-
-def _run(view: Show, seconds: float) -> dict[str, Any]:
-    return view.bench.run()
 
 
 def _run_live(view: Show, seconds: float) -> dict[str, Any]:
@@ -102,5 +98,5 @@ def _run_live(view: Show, seconds: float) -> dict[str, Any]:
             ahead = began + seconds * number / frames - time.monotonic()
             time.sleep(max(0.0, ahead))  # the virtual clock waits for the viewer
 
-        at = [(SECONDS * n / frames, lambda n=n: frame(n)) for n in range(frames)]  # type: ignore[misc]
+        at = [(SECONDS * n / frames, lambda n=n: frame(n)) for n in range(frames)]
         return view.bench.run(*at)

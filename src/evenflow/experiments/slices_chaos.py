@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from evenflow.actor import Received
 from evenflow.experiments.registry import Experiment, TraceWriter
 from evenflow.experiments.settings import setting
 from evenflow.experiments.slices_faults import Faults
@@ -14,6 +15,7 @@ from evenflow.experiments.slices_world import BALANCER, World
 from evenflow.invariants import SliceCheck
 from evenflow.sim import Network, Simulation
 from evenflow.slices.algorithm import Movement
+from evenflow.slices.balancer import Drain, Pause
 from evenflow.slices.nodemap import NodeMap, NodeView
 from evenflow.slices.publisher import Due
 from evenflow.slices.settings import BalancerSettings, NodeSettings
@@ -23,7 +25,7 @@ from evenflow.slices.settings import BalancerSettings, NodeSettings
 class ChaosSettings:
     """What `slices-chaos` can be told."""
 
-    nodes: int = setting(5, "processing nodes", low=2, high=1000)
+    nodes: int = setting(5, "processing nodes; one more joins and one is drained on the way", low=2, high=1000)
     slices: int = setting(24, "slices", low=1, high=100_000)
     publishers: int = setting(4, "publishers", low=1, high=10_000)
     rate: float = setting(120.0, "items per second, in all", low=0.1)
@@ -108,6 +110,8 @@ def run(settings: ChaosSettings, seed: int, trace: TraceWriter | None) -> Mappin
     Faults(sim, settings.faulted, BALANCER, seats)
     for number in range(settings.nodes):
         sim.at(0.1 * number, lambda n=number: world.join(f"node-{n}"))  # type: ignore[misc]  # n is bound at once
+    sim.at(settings.seconds / 3, lambda: world.join(f"node-{settings.nodes}"))
+    sim.at(settings.seconds / 2, lambda: sim.post("operator", BALANCER, Drain("node-1")))
     for number in range(settings.publishers):
         world.publish(items(sim.chance(f"publisher {number}"), settings), retry_s=0.7)
     sim.run(until=settings.seconds)
@@ -120,14 +124,14 @@ def run(settings: ChaosSettings, seed: int, trace: TraceWriter | None) -> Mappin
 def quiet(sim: Simulation, world: World, patience_s: float = 60.0) -> None:
     """Heal the network, restart what is down, stop planning, and wait until nothing is under way."""
     sim.network.heal()
-    for name in [BALANCER, *world.nodes]:
-        sim.restart(name)
     until = sim.now + patience_s
     while sim.now < until:
-        balancer = sim.cells[BALANCER].actor
-        balancer.paused = True  # type: ignore[union-attr]  # it has just been restarted
+        for name in [BALANCER, *world.nodes]:
+            sim.restart(name)  # again and again: a crash that was due may still come
+        sim.deliver(BALANCER, Received("operator", Pause(paused=True)))
         sim.run(until=sim.now + 1.0)
-        if not world.unacknowledged() and not balancer.sessions and not balancer.waiting_movements():  # type: ignore[union-attr]
+        balancer: Any = sim.cells[BALANCER].actor
+        if balancer and not world.unacknowledged() and not balancer.sessions and not balancer.waiting_movements():
             break
 
 

@@ -105,9 +105,13 @@ class NodeMap:
         A jump may hide in many slices, each within its noise; it shows in their sum.
         """
         estimates, alpha = self.estimates, self.alpha
-        known = [s for s in loads if estimates[s].samples >= WARM]
-        distance = sum(loads[s] - estimates[s].mean for s in known)
-        far = distance * distance > FAR * FAR * sum(estimates[s].variance for s in known) + 1e-12
+        distance = variance = 0.0
+        for s, load in loads.items():
+            estimate = estimates[s]
+            if estimate.samples >= WARM:
+                distance += load - estimate.mean
+                variance += estimate.variance
+        far = distance * distance > FAR * FAR * variance + 1e-12
         jumped = far and self._off.get(node, 0.0) * distance > 0
         self._off[node] = distance if far and not jumped else 0.0
         for s, load in loads.items():
