@@ -16,6 +16,7 @@ from evenflow.actor import Actor, Begin, Note, Received, Save, Send, Started, Wa
 from evenflow.sim.network import Network
 
 ANY_LIFE = -1  # a message finds whichever life of its addressee is running
+AHEAD = 1 << 62  # an actor that starts hears of it before anything else that happens at the same time
 
 
 class Cell:
@@ -107,7 +108,8 @@ class Simulation:
         if cell.actor is None:
             cell.actor = cell.build()
             saved = cell.saved if cell.notes is None else {**cell.saved, "notes": list(cell.notes)}
-            self._push(self.now, cell, cell.life, Started(saved))
+            self._order += 1
+            heapq.heappush(self._heap, (self.now, self._order - AHEAD, cell, cell.life, Started(saved)))
 
     def remove(self, name: str) -> None:
         """Take an actor out for good; messages to it go nowhere."""
