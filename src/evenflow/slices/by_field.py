@@ -128,7 +128,8 @@ class Modulo(FieldAssignment):
         # Numpy divides by one number with vector instructions, but takes remainders one by one: three times slower.
         floors = values // values.dtype.type(self.slices)
         floors *= values.dtype.type(self.slices)
-        return values - floors
+        remainders: NDArray[Any] = values - floors
+        return remainders
 
 
 class Hash(FieldAssignment):
