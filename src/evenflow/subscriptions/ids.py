@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 Key = Callable[[str], tuple[int | Decimal, str]]
 
@@ -31,6 +36,26 @@ def ascending(ids: Iterable[str]) -> list[str]:
     """
     ids = list(ids)
     return sorted(ids, key=order(ids))
+
+
+def ranks(ids: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Give the place of each id in ascending order, fast for millions.
+
+    Examples
+    --------
+    >>> ranks(["10", "9", "11"]).tolist()
+    [1, 0, 2]
+    """
+    texts = pa.array(ids, pa.string())
+    if pc.all(pc.match_substring_regex(texts, r"^-?[1-9][0-9]{0,17}$|^0$")).as_py():
+        places = np.argsort(texts.cast(pa.int64()).to_numpy(), kind="stable")
+    elif all(map(is_integer, ids)):  # written in ways that Arrow does not read, or too long
+        places = np.array(sorted(range(len(ids)), key=lambda number: by_number(ids[number])), dtype=np.int64)
+    else:
+        places = pc.sort_indices(texts).to_numpy()  # UTF-8 sorts as code points do
+    found = np.empty(len(ids), dtype=np.int64)
+    found[places] = np.arange(len(ids))
+    return found
 
 
 def by_number(name: str) -> tuple[int | Decimal, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import chain, combinations
 from typing import TypeVar
 
 from evenflow.subscriptions import ids
@@ -129,6 +129,10 @@ class Poset:
             found += [(bottom, name) for name in self._contradictions if name != bottom]
         return sorted(found, key=lambda pair: (self._key(pair[0]), self._key(pair[1])))
 
+    def contradictions(self) -> list[str]:
+        """Return the ids that match nothing, ascending."""
+        return sorted(self._contradictions, key=self._key)
+
     def parents(self, name: str) -> list[str]:
         """Return the ids that cover ``name`` directly, one for each set of equal ones; a contradiction has none."""
         return self._names(node.parents if (node := self._node_of_id[name]) else ())
@@ -191,6 +195,29 @@ class Poset:
                 self._roots.add(child)
 
 
+def css_of(subscriptions: Iterable[tuple[str, Subscription]]) -> list[str]:
+    """Find the covering subscription set alone, which needs no edges and so much less time than a poset.
+
+    Examples
+    --------
+    >>> from evenflow.subscriptions.language import parse_subscription
+    >>> css_of([("1", parse_subscription("[volume,>,5]")), ("2", parse_subscription("[volume,>,9]"))])
+    ['1']
+    """
+    nodes: dict[frozenset[tuple[str, Constraint]], _Node] = {}
+    for name, subscription in subscriptions:
+        if (form := normalize(subscription)) is not None:
+            nodes.setdefault(frozenset(form.items()), _Node(form)).ids.add(name)
+    index = _Index()  # of what nothing covers so far: what covers one of those covers all below it
+    for node in sorted(nodes.values(), key=lambda node: len(node.form)):
+        if not index.above(node.form):
+            for narrower in index.below(node.form):
+                index.remove(narrower)
+            index.add(node)
+    key = ids.order(name for node in nodes.values() for name in node.ids)
+    return sorted((min(node.ids, key=key) for node in index.nodes()), key=key)
+
+
 class _Index:
     """Finds the nodes above and below a form without looking at all of them.
 
@@ -218,6 +245,10 @@ class _Index:
         _drop(self._signatures, signature, node)
         for token in _tokens(node.form):
             _drop(self._holders, token, node)
+
+    def nodes(self) -> Iterator[_Node]:
+        """Return all nodes."""
+        return chain.from_iterable(self._signatures.values())
 
     def above(self, form: Normal) -> set[_Node]:
         """Return the nodes that cover a form."""

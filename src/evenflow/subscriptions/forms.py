@@ -1,0 +1,299 @@
+"""The normal forms of many subscriptions in columns, distinct and grouped, as the covering kernels want them.
+
+Everything is exact: numbers become ranks in the order of `normal`, strings become numbers that only equality reads.
+Attributes with an exclusion or a string pattern go through `normal` itself, once per distinct combination;
+all others, which are most, stay in numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain, pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from evenflow.subscriptions import columns as op
+from evenflow.subscriptions import form_kernels as kernels
+from evenflow.subscriptions.columns import Bools, Floats, Int32s, Int64s, Predicates, split_number
+from evenflow.subscriptions.covering_kernels import Extras, Forms
+from evenflow.subscriptions.form_kernels import ANY, NUMBER, STRING, TOP, Rows
+from evenflow.subscriptions.language import Subscription
+from evenflow.subscriptions.normal import EXACT, Constraint, Numbers, Strings, normalize, predecessor, successor
+from evenflow.subscriptions.rows import predicates_of
+
+_HARD = np.isin(np.arange(14), [op.NEQ, op.PREFIX, op.SUFFIX, op.CONTAINS, op.UNEQUAL])
+Exact = npt.NDArray[np.complex128]  # numbers as float64 and rest, which numpy orders in turn
+
+
+@dataclass(frozen=True, slots=True)
+class FormsOf:
+    """The distinct normal forms of many subscriptions, and which subscription has which; -1 is a contradiction."""
+
+    form: Int32s
+    forms: Forms
+    extras: Extras
+
+
+def forms_of(predicates: Predicates) -> FormsOf:
+    """Bring many subscriptions into normal form and group the equal ones."""
+    hard = _hard_rows(predicates)
+    groups = _HardGroups(predicates, np.flatnonzero(hard))
+    rows, points = _soft_rows(predicates, np.flatnonzero(~hard) if hard.any() else slice(None), groups.numbers())
+    hard_owner, hard_cells = groups.cells(points)
+    starts = np.empty(predicates.count + 1, dtype=np.int64)
+    cells = np.empty((len(rows.owner) + len(hard_cells), 5), dtype=np.int32)
+    possible = np.ones(predicates.count, dtype=np.bool_)
+    kernels.merge_rows(rows, hard_owner, hard_cells, starts, cells, possible)
+    there = np.flatnonzero(possible)
+    form = np.full(predicates.count, -1, dtype=np.int32)
+    # Contradictions have no cells, so the starts of the others are still the ends of those before them.
+    group, chosen, _ = _grouped(np.append(starts[there], starts[-1]), cells)
+    forms, place = _searchable(*_taken(starts, cells, there[chosen]))
+    form[there] = place[group]
+    return FormsOf(form, forms, groups.extras(points))
+
+
+def _soft_rows(predicates: Predicates, chosen: Int64s | slice, more: Exact) -> tuple[Rows, Exact]:
+    """Rank the numbers that the chosen rows compare with, their neighbours, and some more; give rows and numbers."""
+    operator = predicates.operator[chosen]
+    compared = (operator >= op.EQUAL) & (operator < op.NUMBER)
+    values = _joined(predicates.number[chosen][compared] + 0.0, predicates.rest[chosen][compared])
+    distinct, inverse = _unique(values)
+    place = np.zeros(len(operator), dtype=np.int32)
+    place[compared] = inverse
+    before, after = _next(distinct, up=False), _next(distinct, up=True)
+    points, _ = _unique(np.concatenate([_joined(np.array([-np.inf, np.inf]), 0), distinct, before, after, more]))
+    same, low, high = (_rank(points, value) for value in (distinct, before, after))
+    columns = (predicates.owner[chosen], predicates.attribute[chosen], operator, predicates.text[chosen])
+    return Rows(*columns, place, same, low, high, (0, len(points) - 1)), points
+
+
+def _hard_rows(predicates: Predicates) -> Bools:
+    """Mark the rows of every attribute of a subscription that has an exclusion or a pattern on it."""
+    hard = _HARD[predicates.operator]
+    if not hard.any():
+        return np.asarray(hard)
+    key = predicates.owner * np.int64(len(predicates.attributes)) + predicates.attribute
+    return np.isin(key, key[hard])
+
+
+def _joined(number: Floats, rest: npt.ArrayLike) -> Exact:
+    joined = np.zeros(len(number), dtype=np.complex128)
+    joined.real = number
+    joined.imag = rest
+    return joined
+
+
+def _unique(values: Exact) -> tuple[Exact, Int64s]:
+    if values.imag.any():
+        distinct, inverse = np.unique(values, return_inverse=True)
+        return distinct, inverse
+    reals, inverse = np.unique(values.real, return_inverse=True)  # the usual case, at a fraction of the time
+    return _joined(reals, 0), inverse
+
+
+def _rank(points: Exact, values: Exact) -> Int32s:
+    if points.imag.any():
+        return np.searchsorted(points, values).astype(np.int32)
+    return np.searchsorted(np.ascontiguousarray(points.real), np.ascontiguousarray(values.real)).astype(np.int32)
+
+
+def _split(values: Sequence[float]) -> Exact:
+    pairs = [split_number(value) for value in values]
+    return _joined(np.array([near for near, _ in pairs], dtype=np.float64), [rest for _, rest in pairs])
+
+
+def _next(value: Exact, *, up: bool) -> Exact:
+    after = np.nextafter(value.real, np.inf if up else -np.inf) + 0.0
+    found = _joined(after, 0)
+    large = np.flatnonzero(np.abs(value.real) >= EXACT)  # here integers lie between the floats
+    step = successor if up else predecessor
+    if len(large):
+        found[large] = _split([step(int(v.real) + int(v.imag)) for v in value[large].tolist()])
+    return found
+
+
+class _HardGroups:
+    """Attributes of subscriptions with an exclusion or a pattern, each brought into normal form by `normal`."""
+
+    def __init__(self, predicates: Predicates, rows: Int64s) -> None:
+        order = np.lexsort((predicates.attribute[rows], predicates.owner[rows]))
+        rows = rows[order]
+        self._texts = predicates.texts
+        self._owner, self._attribute = predicates.owner[rows], predicates.attribute[rows]
+        first = np.flatnonzero((np.diff(self._owner, prepend=-1) != 0) | (np.diff(self._attribute, prepend=-1) != 0))
+        self._owner, self._attribute = self._owner[first], self._attribute[first]
+        parts = list(predicates_of(predicates, rows))
+        memo: dict[tuple[int, ...], Constraint | None] = {}
+        self._found: list[Constraint | None] = []
+        bounds = [*first.tolist(), len(rows)]
+        for begin, end in pairwise(bounds):
+            key = tuple(map(id, parts[begin:end]))
+            if key not in memo:
+                normal = normalize(Subscription(tuple(parts[begin:end])))
+                memo[key] = None if normal is None else next(iter(normal.values()))
+            self._found.append(memo[key])
+        self._codes: dict[tuple[object, ...], int] = {}
+        self._code = [self._code_of(c) for c in self._found]
+
+    def _code_of(self, constraint: Constraint | None) -> int:
+        """Give a number to what intervals cannot say; 0 is nothing."""
+        if isinstance(constraint, Numbers) and constraint.excluded:
+            key: tuple[object, ...] = (constraint.excluded,)
+        elif isinstance(constraint, Strings) and constraint != Strings() and constraint.equal is None:
+            key = (constraint.prefix, constraint.suffix, constraint.parts, constraint.excluded)
+        else:
+            return 0
+        return self._codes.setdefault(key, len(self._codes) + 1)
+
+    def numbers(self) -> Exact:
+        """Give every number that a rank is needed for."""
+        found = [c for c in dict.fromkeys(self._found) if isinstance(c, Numbers)]
+        return _split([x for c in found for x in (c.low, c.high, *c.excluded)])
+
+    def cells(self, points: Exact) -> tuple[Int32s, Int32s]:
+        """Give the owners and their cells; what is impossible has its ends crossed."""
+        numbers = {text: number for number, text in enumerate(self._texts)}
+        cells = np.zeros((len(self._found), 5), dtype=np.int32)
+        cells[:, 0] = self._attribute
+        ends = [x for c in self._found if isinstance(c, Numbers) for x in (c.low, c.high)]
+        ranks = iter(_rank(points, _split(ends)).tolist())
+        for cell, constraint in zip(cells, self._found, strict=True):
+            if isinstance(constraint, Numbers):
+                cell[1:4] = NUMBER, next(ranks), next(ranks)
+            elif isinstance(constraint, Strings) and constraint.equal is not None:
+                cell[1:4] = STRING, numbers[constraint.equal] + 1, numbers[constraint.equal] + 1
+            else:
+                cell[1:4] = STRING, 0, -1 if constraint is None else TOP
+        cells[:, 4] = self._code
+        return self._owner, cells
+
+    def extras(self, points: Exact) -> Extras:
+        strings = {text: number for number, text in enumerate(self._texts)}
+        strings.setdefault("", len(strings))
+        prefix, suffix = [strings[""]], [strings[""]]
+        parts: list[list[int]] = [[]]
+        excluded: list[list[int]] = [[]]
+        for key in self._codes:
+            if len(key) == 1:
+                (values,) = key
+                assert isinstance(values, frozenset)
+                prefix.append(strings[""])
+                suffix.append(strings[""])
+                parts.append([])
+                excluded.append(sorted(_rank(points, _split(list(values))).tolist()))
+            else:
+                start, end, inner, others = key
+                assert isinstance(inner, frozenset)
+                assert isinstance(others, frozenset)
+                prefix.append(strings[str(start)])
+                suffix.append(strings[str(end)])
+                parts.append([strings[text] for text in inner])
+                excluded.append(sorted(strings[text] + 1 for text in others))
+        spelled = [[ord(letter) for letter in text] for text in strings] if self._codes else [[]] * len(strings)
+        return Extras(
+            np.array(prefix, dtype=np.int64),
+            np.array(suffix, dtype=np.int64),
+            *_listed(parts),
+            *_listed(excluded),
+            *_listed(spelled),
+        )
+
+
+def _grouped(starts: Int64s, cells: Int32s) -> tuple[Int32s, Int32s, Int32s]:
+    """Give the group of each row of cells, the first row of each group, and the table that finds a group."""
+    count = len(starts) - 1
+    table = np.full(1 << max(4, (2 * count).bit_length()), -1, dtype=np.int32)
+    group, chosen = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
+    size = kernels.group_rows(starts, np.ascontiguousarray(cells), table, group, chosen)
+    return group, chosen[:size], table
+
+
+def _taken(starts: Int64s, cells: Int32s, rows: Int64s | Int32s) -> tuple[Int64s, Int32s]:
+    """Give some rows of cells alone."""
+    sizes = starts[rows + 1] - starts[rows]
+    taken = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
+    where = np.repeat(starts[rows] - taken[:-1], sizes) + np.arange(taken[-1])
+    return taken, np.ascontiguousarray(cells[where])
+
+
+def _searchable(starts: Int64s, cells: Int32s) -> tuple[Forms, Int32s]:
+    """Sort and group distinct forms; give also where each one went."""
+    order, place = _by_signature(starts, cells)
+    starts, cells = _taken(starts, cells, order)
+    fixed = _fixed(cells)
+    shape_all = np.stack([cells[:, 0], fixed], axis=1).astype(np.int32)
+    shape_of, chosen, shape_table = _grouped(starts, shape_all)
+    shape_starts, shape_cells = _taken(starts, shape_all, chosen)
+    within_starts = np.empty(len(shape_starts), dtype=np.int64)
+    within = kernels.shapes_within(shape_starts, shape_cells, shape_table, within_starts)
+    signature_all = _signatures(cells)
+    signature, chosen, table = _grouped(starts, signature_all)
+    signature_starts, signature_cells = _taken(starts, signature_all, chosen)
+    form_starts = np.searchsorted(signature, np.arange(len(chosen) + 1))
+    first, low, high = _first_open(starts, cells)
+
+    # One running maximum for all signatures: each begins above all that stand before it, and for the minimum below.
+    lift = signature.astype(np.int64) << 32
+    reach = np.maximum.accumulate(high + lift) - lift
+    least = np.minimum.accumulate(high - lift) + lift
+    new_low = (np.diff(low, prepend=-2) != 0) | (np.diff(signature, prepend=-1) != 0)
+    same_low = np.maximum.accumulate(np.where(new_low, np.arange(len(low)), 0))
+    simple = (np.add.reduceat(~fixed, starts[:-1]) == 1) & ~np.logical_or.reduceat(cells[:, 4] > 0, starts[:-1])
+    kind = np.where(simple, cells[first, 1], -1)
+    mixed = np.bincount(signature, weights=kind != kind[form_starts[signature]], minlength=len(chosen)) > 0
+    forms = Forms(
+        starts,
+        cells,
+        shape_of,
+        shape_starts,
+        shape_cells,
+        within_starts,
+        within,
+        signature_starts,
+        signature_cells,
+        table,
+        form_starts,
+        low.astype(np.int32),
+        high.astype(np.int32),
+        reach.astype(np.int32),
+        least.astype(np.int32),
+        same_low,
+        (kind >= 0) & ~mixed[signature],
+    )
+    return forms, place
+
+
+def _by_signature(starts: Int64s, cells: Int32s) -> tuple[Int64s, Int32s]:
+    """Order forms so that those that are searched together lie together in memory."""
+    signature, _, _ = _grouped(starts, _signatures(cells))
+    _, low, high = _first_open(starts, cells)
+    order = np.lexsort((-high.astype(np.int64), low, signature))
+    place = np.empty(len(order), dtype=np.int32)
+    place[order] = np.arange(len(order))
+    return order, place
+
+
+def _fixed(cells: Int32s) -> Bools:
+    """Mark the cells that ask for a single value."""
+    return np.asarray((cells[:, 2] == cells[:, 3]) & (cells[:, 1] != ANY))
+
+
+def _signatures(cells: Int32s) -> Int32s:
+    fixed = _fixed(cells)
+    return np.where(np.stack([np.ones_like(fixed), fixed, fixed], axis=1), cells[:, :3], np.int32(-1))
+
+
+def _first_open(starts: Int64s, cells: Int32s) -> tuple[Int64s, Int32s, Int32s]:
+    """Give each form's first cell that is not fixed, and its ends; zeros if all are."""
+    open_cells = np.flatnonzero(~_fixed(cells))
+    first = np.append(open_cells, 0)[np.searchsorted(open_cells, starts[:-1])]
+    there = (first >= starts[:-1]) & (first < starts[1:])
+    return first, np.where(there, cells[first, 2], 0), np.where(there, cells[first, 3], 0)
+
+
+def _listed(lists: Sequence[Sequence[int]]) -> tuple[Int64s, Int64s]:
+    starts = np.cumsum([0, *map(len, lists)], dtype=np.int64)
+    return starts, np.fromiter(chain.from_iterable(lists), dtype=np.int64, count=int(starts[-1]))

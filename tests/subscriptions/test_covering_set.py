@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import random
+from importlib.util import find_spec
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from subscription_strategies import ATTRIBUTES, NUMBERS, any_subscription, brute_poset, close_subscription
+
+from evenflow.errors import BadInput
+from evenflow.subscriptions import ids
+from evenflow.subscriptions.columns import Predicates
+from evenflow.subscriptions.covering_set import covering, covering_set
+from evenflow.subscriptions.language import NUMBER_OPERATORS, Predicate, Subscription, matches, parse_subscription
+from evenflow.subscriptions.normal import normalize
+from evenflow.subscriptions.rows import subscriptions_of
+
+needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="the extra fast is not installed")
+ENGINES = ["python", pytest.param("numba", marks=needs_numba)]
+intervals = st.lists(
+    st.builds(
+        Predicate,
+        st.sampled_from(ATTRIBUTES[:2]),
+        st.sampled_from(list(NUMBER_OPERATORS)),
+        st.sampled_from(NUMBERS) | st.integers(0, 20),
+    ),
+    min_size=1,
+    max_size=3,
+).map(lambda found: Subscription(tuple(found)))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@settings(max_examples=150, deadline=None)
+@given(st.lists(close_subscription, max_size=12) | st.lists(intervals, max_size=20))
+def test_equals_brute_force(engine, subscriptions):
+    names = [str(number) for number in range(len(subscriptions))]
+    table = Predicates.of(subscriptions)
+    css, edges = brute_poset(dict(enumerate(subscriptions)))
+    found = covering(names, table, engine=engine)
+    assert (found.css, found.edges) == (css, edges)
+    assert found.contradictions == [name for name, s in zip(names, subscriptions, strict=True) if normalize(s) is None]
+    assert covering_set(names, table, engine=engine) == css
+
+
+@needs_numba
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32), st.booleans())
+def test_both_engines_agree_on_many(seed, letters):
+    chance = random.Random(seed)
+    texts = [random_text(chance) for _ in range(chance.randrange(400))]
+    names = [f"{'s' if letters else ''}{number}" for number in chance.sample(range(10_000), len(texts))]
+    table = Predicates.of(map(parse_subscription, texts))
+    slow, quick = (covering(names, table, engine=engine) for engine in ("python", "numba"))
+    assert quick == slow
+    assert covering_set(names, table, engine="numba") == covering_set(names, table, engine="python") == slow.css
+
+
+def random_text(chance: random.Random) -> str:
+    """Return a subscription like those of Table 5.1, some of them with more."""
+    words = ["[class,eq,'STOCK']"]
+    if chance.random() < 0.8:
+        words.append(f"[symbol,{chance.choice(['eq', 'eq', 'eq', 'str-prefix', 'neq'])},'{chance.choice('AB')}']")
+    for attribute in chance.sample(["high", "low", "volume", "date"], chance.choice([0, 1, 1, 1, 2])):
+        words += [
+            f"[{attribute},{chance.choice(['>', '<', '>=', '<=', '=', '<>', '>', '<'])},{chance.randrange(30)}]"
+            for _ in range(chance.choice([1, 1, 2]))
+        ]
+    return ",".join(chance.sample(words, len(words)))
+
+
+@needs_numba
+def test_many_shapes():
+    """More shapes than parts of a shape, and shapes with more parts than there are shapes."""
+    chance = random.Random(7)
+    names = [f"a{number}" for number in range(12)]
+    texts = []
+    for _ in range(600):
+        chosen = chance.sample(names, chance.choice([1, 2, 3, 3, 11]))
+        texts.append(",".join(f"[{name},{chance.choice(['>', '=', '<'])},{chance.randrange(3)}]" for name in chosen))
+    table = Predicates.of(map(parse_subscription, texts))
+    slow, quick = (
+        covering([str(n) for n in range(len(texts))], table, engine=engine) for engine in ("python", "numba")
+    )
+    assert slow == quick
+    assert len(slow.edges) > 600
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_nothing_at_all_and_nothing_but_contradictions(engine):
+    empty = Predicates.of([])
+    assert (covering([], empty, engine=engine).css, covering_set([], empty, engine=engine)) == ([], [])
+    never = Predicates.of([parse_subscription("[a,=,1],[a,=,2]"), parse_subscription("[a,=,1],[a,eq,'1']")])
+    found = covering(["y", "x"], never, engine=engine)
+    assert (found.css, found.edges, found.contradictions) == ([], [("x", "y")], ["x", "y"])
+    assert covering_set(["y", "x"], never, engine=engine) == []
+
+
+def test_an_unknown_engine_is_refused():
+    with pytest.raises(BadInput, match="'auto', 'python' or 'numba'"):
+        covering_set([], Predicates.of([]), engine="rust")
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(any_subscription, max_size=4), st.lists(st.dictionaries(st.sampled_from("ab"), st.integers()), max_size=3)
+)
+def test_columns_come_back_as_subscriptions_of_the_same_meaning(subscriptions, publications):
+    again = subscriptions_of(Predicates.of(subscriptions))
+    assert list(map(normalize, again)) == list(map(normalize, subscriptions))
+    for publication in publications:
+        assert [matches(s, publication) for s in again] == [matches(s, publication) for s in subscriptions]
+
+
+id_texts = st.integers(-(10**20), 10**20).map(str) | st.sampled_from(["0", "-0", "00", "+1", "1", "01", "9" * 2000])
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(id_texts, unique=True) | st.lists(st.text(st.characters(exclude_categories=["Cs"])), unique=True))
+def test_ids_have_one_order(names):
+    found = ids.ascending(names)
+    assert [names[n] for n in sorted(range(len(names)), key=ids.ranks(names).tolist().__getitem__)] == found
+    if all(ids.is_integer(name) and len(name) < 100 for name in names):
+        assert found == sorted(names, key=lambda name: (int(name), name))
+    elif not all(map(ids.is_integer, names)):
+        assert found == sorted(names)
