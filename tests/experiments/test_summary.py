@@ -18,7 +18,7 @@ def test_counts_are_summed_and_numbers_aggregated():
         {"seed": 3, "lost": 3, "gap": None, "floor": None, "even": True, "faults": {}, "loads": [], "p": "y"},
     ]
     assert aggregate(rows) == {
-        "total": {"lost": 6},
+        "total": {"lost": 6, "faults": {"loss": 3}},
         "mean": {"lost": 2.0, "gap": 0.5, "floor": 1.5},
         "median": {"lost": 3.0, "gap": 0.5, "floor": 1.5},
         "max": {"lost": 3, "gap": 0.75, "floor": 1.5},

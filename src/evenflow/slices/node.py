@@ -6,7 +6,7 @@ because publishers keep an item until the commit is acknowledged.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from evenflow.actor import Note, Received, Save, Send, Started, Wake, Woken
@@ -38,6 +38,8 @@ class ProcessingNode(Custody):
         Operation ranges and conditions that cause notifications.
     balancer
         Whom it tells about itself.
+    probes
+        Further properties to monitor by name (disk, temperature …), each a function that reads its value.
     meter
         Measures the cost that arrived for the slices it owns since the last sample;
         by default that of the items it took. At a scale where single items are not simulated, an experiment gives it.
@@ -50,11 +52,13 @@ class ProcessingNode(Custody):
         settings: NodeSettings,
         monitor: Monitor | None = None,
         balancer: str = "balancer",
+        probes: Mapping[str, Callable[[], float]] | None = None,
         meter: Callable[[list[int], float, float], dict[int, float]] | None = None,
     ) -> None:
         super().__init__(name, settings, balancer)
         self.topics = {topic.name: topic for topic in topics}
         self.monitor = monitor
+        self.probes = dict(probes or {})
         self.meter = meter
         self.pending: dict[Any, Item] = {}  # taken, to be processed with the next commit
         self.readers = Readers(settings.overlap_s)
@@ -112,8 +116,12 @@ class ProcessingNode(Custody):
     def _take(self, item: Item, now: float) -> list[Any]:
         """Process, cache, show as correlating, or ignore an item (section 4.3)."""
         topic = self.topics.get(item.topic)
-        if topic is None or not topic.wants(item):
+        if topic is None:
             return []
+        if not topic.wants(item):
+            # nobody will process it: only the owner's word ends its publisher's offers
+            owned = topic.balance and item.slice in self.held and self.held[item.slice].phase is State.OWNING
+            return [_ack(item)] if owned else []
         if not topic.balance:
             topic.listener.on_data(item, None)
             return []
@@ -224,11 +232,11 @@ class ProcessingNode(Custody):
         properties = self._properties(period)
         self._sampled_at, self._busy = now, 0.0
         self._arrived = {}
+        # One notification, whatever happened: the balancer would take the same loads told twice for two samples.
+        events = self.monitor.observe(properties, now) if self.monitor is not None else ()
         out: list[Any] = []
-        if self.monitor is not None:
-            out += [self._notification(properties, loads, e.name) for e in self.monitor.observe(properties, now)]
-        if self.settings.notify == "every":
-            out.append(self._notification(properties, loads, "sample"))
+        if events or self.settings.notify == "every":
+            out.append(self._notification(properties, loads, ", ".join(e.name for e in events) or "sample"))
         return [*out, Wake(now + self.settings.monitor_s, "monitor")]
 
     def _properties(self, period: float) -> dict[str, float]:
@@ -238,6 +246,7 @@ class ProcessingNode(Custody):
             "memory": float(len(self.pending) + cached),
             "queue": float(len(self.pending)),
             "slices": float(sum(h.phase is State.OWNING for h in self.held.values())),
+            **{name: probe() for name, probe in self.probes.items()},
         }
 
     def _notification(self, properties: dict[str, float], loads: dict[int, float], why: str) -> Send:
