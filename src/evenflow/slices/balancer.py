@@ -118,7 +118,7 @@ class LoadBalancer:
         node.heard = now
         node.capacity = heard.capacity
         self.map.measured(heard.node, heard.slice_loads)
-        if self.record and heard.why == "sample":
+        if self.record and heard.why != "joined":
             load = sum(heard.slice_loads.values()) / heard.capacity
             out.append(Note({"kind": "sample", "at": now, "node": node.name, "load": load, **heard.properties}))
         out += self._idle(node, heard, now)
@@ -139,7 +139,7 @@ class LoadBalancer:
     def _idle(self, node: NodeView, heard: Notification, now: float) -> list[Any]:
         """Drain a node that has been idle for long enough (thesis, section 3.4)."""
         limit = self.settings.idle_below
-        if not limit or node.draining or heard.why != "sample":
+        if not limit or node.draining or heard.why == "joined":
             return []
         if heard.properties["cpu"] >= limit:
             node.idle_since = None
