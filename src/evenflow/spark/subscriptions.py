@@ -39,7 +39,7 @@ _INDEXES_KEPT = 4
 
 def match(
     events: DataFrame,
-    subscriptions: DataFrame | str | Path,
+    subscriptions: DataFrame | Shipped | str | Path,
     *,
     output: Output = "list",
     keep: Sequence[str] | None = None,
@@ -54,6 +54,7 @@ def match(
         Batch or streaming. Each column of strings or numbers is an attribute, null is a missing one.
     subscriptions
         A DataFrame with the columns ``id`` (strings or integers) and ``subscription`` (text), read once by this call;
+        the same from :func:`ship`, to match several DataFrames without reading it again;
         or a directory of lines ``+id<TAB>subscription`` and ``-id``. A stream reads the directory again for every
         micro-batch, so that what was appended takes effect at the next one; a replayed batch sees the lines it saw first.
     output
@@ -103,6 +104,28 @@ def match(
         return found
     some = found.where(F.col("error").isNotNull() | (F.size("matches") > 0))
     return some.select(*names, F.explode_outer("matches").alias("subscription"), "error")
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """Subscriptions on their way to the executors; :func:`match` takes them in place of a DataFrame."""
+
+    source: Source
+    id_type: T.DataType
+
+
+def ship(subscriptions: DataFrame, *, for_streams: bool = False) -> Shipped:
+    """Read subscriptions and send them out once, to match several DataFrames with them.
+
+    Parameters
+    ----------
+    subscriptions
+        As :func:`match` takes them.
+    for_streams
+        Whether streams of Spark Connect will use them, which do not find files sent before.
+    """
+    ids, predicates, id_type = _collected(subscriptions)
+    return Shipped(_ship(subscriptions.sparkSession, ids, predicates, carried=for_streams and is_remote()), id_type)
 
 
 def _check_columns(events: DataFrame, names: list[str], publication: str | None, output: str) -> None:
@@ -162,7 +185,7 @@ def _remember(known: dict[str, V], key: str, make: Callable[[], V]) -> V:
 
 
 @dataclass(frozen=True)
-class _Shipped:
+class _File:
     """Subscriptions in a file that Spark brings to every executor; the name says the content."""
 
     file: str
@@ -201,17 +224,19 @@ class _Directory:
         return _remember(_live, self.path, lambda: LiveIndex(Path(self.path))).at(version)
 
 
-Source = _Shipped | _Carried | _Directory
+Source = _File | _Carried | _Directory
 
 
-def _source(events: DataFrame, subscriptions: DataFrame | str | Path) -> tuple[Source, T.DataType]:
+def _source(events: DataFrame, subscriptions: DataFrame | Shipped | str | Path) -> tuple[Source, T.DataType]:
     if isinstance(subscriptions, DataFrame):
-        ids, predicates, id_type = _collected(subscriptions)
-        return _ship(events, ids, predicates), id_type
+        subscriptions = ship(subscriptions, for_streams=events.isStreaming)
+    if isinstance(subscriptions, Shipped):
+        return subscriptions.source, subscriptions.id_type
     path = str(subscriptions)
     if events.isStreaming:
         return _Directory(path.removeprefix("file://")), T.StringType()
-    return _ship(events, *_read_directory(events.sparkSession, path)), T.StringType()
+    ids, predicates = _read_directory(events.sparkSession, path)
+    return _ship(events.sparkSession, ids, predicates, carried=False), T.StringType()
 
 
 def _collected(subscriptions: DataFrame) -> tuple[pa.Array, Predicates, T.DataType]:
@@ -252,7 +277,7 @@ def _read_directory(spark: SparkSession, path: str) -> tuple[pa.Array, Predicate
     return pa.array(changes.ids, pa.string()), changes.predicates
 
 
-def _ship(events: DataFrame, ids: pa.Array, predicates: Predicates) -> _Shipped | _Carried:
+def _ship(spark: SparkSession, ids: pa.Array, predicates: Predicates, *, carried: bool) -> _File | _Carried:
     """Hand a compact file to Spark, which brings it to every executor once."""
     sink = pa.BufferOutputStream()
     batches = (pa.RecordBatch.from_arrays([ids], ["id"]), predicates.to_arrow())
@@ -261,13 +286,13 @@ def _ship(events: DataFrame, ids: pa.Array, predicates: Predicates) -> _Shipped 
             writer.write_batch(batch)
     content = sink.getvalue().to_pybytes()
     name = f"subscriptions-{hashlib.sha256(content).hexdigest()[:32]}.arrow"
-    if events.isStreaming and is_remote():
+    if carried:
         return _Carried(name, content)
     file = Path(_outbox().name) / name
     if not file.exists():
         file.write_bytes(content)
-    events.sparkSession.addArtifacts(str(file), file=True)
-    return _Shipped(name)
+    spark.addArtifacts(str(file), file=True)
+    return _File(name)
 
 
 @cache

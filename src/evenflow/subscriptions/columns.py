@@ -7,7 +7,7 @@ A number is its nearest float64 and the exact rest (zero but for integers beyond
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -195,7 +195,8 @@ def read_lines(lines: pa.Array | Sequence[str]) -> Reading:
     pieces = pc.split_pattern(inner, "],[")
     lengths = np.diff(pieces.offsets.to_numpy()).astype(np.int64)
     encoded = pieces.flatten().dictionary_encode()
-    known, row_of_piece = _read_pieces(encoded.dictionary.to_pylist())
+    simple, row_of_piece = _read_simple(encoded.dictionary)
+    known = _read_pieces(encoded.dictionary, row_of_piece, len(simple.owner))
     rows = row_of_piece[encoded.indices.to_numpy()]
     owner = np.repeat(np.arange(len(texts), dtype=np.int64), lengths)
 
@@ -212,8 +213,9 @@ def read_lines(lines: pa.Array | Sequence[str]) -> Reading:
         except LanguageError as fault:
             faults[line] = fault
         else:
-            whole[line] = [known.setdefault(predicate, len(known)) for predicate in subscription.predicates]
-    table = _lay_out(list(known))
+            base = len(simple.owner)
+            whole[line] = [known.setdefault(predicate, base + len(known)) for predicate in subscription.predicates]
+    table = Predicates.joined([simple, _lay_out(list(known))])
     keep = ~unclear[owner]
     rows, owner = rows[keep], owner[keep]
     if whole:
@@ -229,17 +231,88 @@ def read_lines(lines: pa.Array | Sequence[str]) -> Reading:
     return Reading(table.take(rows, number[owner].astype(np.int32), len(good)), good, faults)
 
 
-def _read_pieces(pieces: list[str]) -> tuple[dict[Predicate, int], Int64s]:
-    known: dict[Predicate, int] = {}
+# The plainest predicates, which are most, are read by the column; everything else, and every fault, goes to the parser.
+_PLAIN = r"^(?P<attribute>[A-Za-z_][A-Za-z0-9_.]*),"
+_PLAIN_NUMBER = _PLAIN + r"(?P<operator>=|<>|<|<=|>|>=),(?P<operand>-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,20})?)$"
+_PLAIN_STRING = _PLAIN + r"(?P<operator>eq|neq|str-prefix|str-suffix|str-contains),'(?P<operand>[^'\\]*)'$"
+
+
+def _read_simple(pieces: pa.Array) -> tuple[Predicates, Int64s]:
+    """Read plain predicates; the rest have the row -1."""
+    numbers, strings = (pc.extract_regex(pieces, pattern) for pattern in (_PLAIN_NUMBER, _PLAIN_STRING))
     rows = np.full(len(pieces), -1, dtype=np.int64)
-    for number, piece in enumerate(pieces):
+    at_number, at_string = (
+        np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False)) for found in (numbers, strings)
+    )
+    rows[at_number] = np.arange(len(at_number))
+    rows[at_string] = len(at_number) + np.arange(len(at_string))
+    numbers, strings = numbers.take(pa.array(at_number)), strings.take(pa.array(at_string))
+    named = pa.concat_arrays([numbers.field("attribute"), strings.field("attribute")]).dictionary_encode()
+    texts = strings.field("operand").dictionary_encode()
+    size, first = len(named), len(at_number)
+    number, text = np.zeros(size, dtype=np.float64), np.full(size, -1, dtype=np.int32)
+    number[:first] = pc.cast(numbers.field("operand"), pa.float64()).to_numpy()
+    text[first:] = texts.indices.to_numpy()
+    operator = np.concatenate([_codes(numbers, NUMBER_CODES), _codes(strings, STRING_CODES)])
+    plain = Predicates(
+        1,
+        np.zeros(size, dtype=np.int32),
+        named.indices.to_numpy(),
+        operator,
+        number,
+        np.zeros(size, dtype=np.int16),
+        text,
+        tuple(named.dictionary.to_pylist()),
+        tuple(texts.dictionary.to_pylist()),
+    )
+    return plain, rows
+
+
+def _codes(found: pa.Array, codes: Mapping[str, int]) -> Int8s:
+    names = list(codes)
+    places = pc.index_in(found.field("operator"), value_set=pa.array(names)).to_numpy(zero_copy_only=False)
+    by_place: Int8s = np.array([*codes.values(), 0], dtype=np.int8)
+    return by_place[np.asarray(places, dtype=np.int64)]
+
+
+def _read_pieces(pieces: pa.Array, rows: Int64s, base: int) -> dict[Predicate, int]:
+    """Read the pieces that have no row yet, and give them rows from ``base`` on."""
+    known: dict[Predicate, int] = {}
+    for number in np.flatnonzero(rows < 0).tolist():
         try:
-            predicates = parse_subscription(f"[{piece}]").predicates
+            predicates = parse_subscription(f"[{pieces[number].as_py()}]").predicates
         except LanguageError:
             continue
         if len(predicates) == 1:
-            rows[number] = known.setdefault(predicates[0], len(known))
-    return known, rows
+            rows[number] = known.setdefault(predicates[0], base + len(known))
+    return known
+
+
+def write_lines(predicates: Predicates) -> pa.Array:
+    """Write many subscriptions at once, so that :func:`read_lines` reads the same.
+
+    Examples
+    --------
+    >>> write_lines(read_lines(["[price,>,10],[name,eq,'a']"]).predicates)[0].as_py()
+    "[price,>,10],[name,eq,'a']"
+    """
+    codes = {code: name for named in (STRING_CODES, NUMBER_CODES) for name, code in named.items()} | {ANY: "eq"}
+    operators = pa.array([codes[code] for code in range(len(codes))]).take(pa.array(predicates.operator))
+    escaped = [text.replace("\\", "\\\\").replace("'", "\\'") for text in (*predicates.texts, "")]
+    texts = pa.array([f"'{text}'" for text in escaped]).take(
+        pa.array(np.where(predicates.text < 0, len(predicates.texts), predicates.text))
+    )
+    numbers = np.array(pc.cast(pa.array(predicates.number), pa.string()).to_pylist(), dtype=object)
+    for row in np.flatnonzero(predicates.rest):
+        numbers[row] = str(int(predicates.number[row]) + int(predicates.rest[row]))
+    is_number = (predicates.operator >= EQUAL) & (predicates.operator <= NUMBER)
+    operands = pc.if_else(pa.array(is_number), pa.array(numbers, pa.string()), texts)
+    operands = pc.if_else(pa.array(predicates.operator == ANY), "*", operands)
+    names = pa.array(predicates.attributes, pa.string()).take(pa.array(predicates.attribute))
+    written = pc.binary_join_element_wise(names, operators, operands, ",")
+    pieces = pc.binary_join_element_wise("[", written, "]", "")
+    starts = np.searchsorted(predicates.owner, np.arange(predicates.count + 1)).astype(np.int32)
+    return pc.binary_join(pa.ListArray.from_arrays(pa.array(starts), pieces), ",")
 
 
 def split_number(value: float) -> tuple[float, int]:

@@ -11,7 +11,8 @@ from evenflow.subscriptions.columns import Bools, Int32s, Int64s, Words
 
 NAME = "numpy"
 WINDOW = 512  # events per bitmap: few enough that the gathered rows stay in the cache
-_ROWS = 1 << 13  # subscriptions per step, which bounds the scratch memory
+_ROWS = 1 << 13  # subscriptions per step, and
+_PAIRS = 1 << 16  # pairs per step: scratch arrays that stay in the cache
 
 
 def prefix_slices(
@@ -56,14 +57,20 @@ def expand_slices(start: Int32s, stop: Int32s, members: Int32s, offsets: Int64s,
         return
     first, size = start.T.ravel()[chosen], size[chosen]
     ends = np.cumsum(size, dtype=np.int64)
-    source = _runs(first, size, ends)
     if int(ends[-1]) == len(out):
-        np.take(members, source, out=out)
+        cuts = np.unique(np.searchsorted(ends, np.arange(_PAIRS, int(ends[-1]) + _PAIRS, _PAIRS))).tolist()
+        begin = done = 0
+        for cut in (*(cut + 1 for cut in cuts[:-1]), len(size)):
+            last = int(ends[cut - 1])
+            source = _runs(first[begin:cut], size[begin:cut], ends[begin:cut] - done)
+            np.take(members, source, out=out[done:last], mode="clip")  # the places are right, and clip needs no copy
+            begin, done = cut, last
     else:  # other slices stand between these
         event = chosen // len(start)
         before = ends - size
         base = before[np.searchsorted(event, event)]
-        out[_runs(offsets[event] + filled[event] + before - base, size, ends)] = members[source]
+        at = _runs(offsets[event] + filled[event] + before - base, size, ends)
+        out[at] = members[_runs(first, size, ends)]
     filled += (stop - start).sum(axis=0)
 
 
