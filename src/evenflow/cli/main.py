@@ -14,9 +14,12 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
+from evenflow.cli.bench import bench_group
+from evenflow.cli.cover import cover
 from evenflow.cli.demo import demo
 from evenflow.cli.doctor import doctor
 from evenflow.cli.experiment import experiment_group
+from evenflow.cli.match import match
 from evenflow.cli.output import say
 from evenflow.cli.plan import plan
 from evenflow.errors import BadInput
@@ -28,9 +31,12 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help pages take half the time, and a pipe can search them
     pretty_exceptions_enable=False,  # a bug shows Python's own traceback, which a report can quote
 )
+app.command()(cover)
 app.command()(demo)
 app.command()(doctor)
+app.command()(match)
 app.command()(plan)
+app.add_typer(bench_group, name="bench")
 app.add_typer(experiment_group, name="experiment")
 
 
