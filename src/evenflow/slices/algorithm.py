@@ -85,7 +85,7 @@ class Planned:
         if now < self._due:
             return []
         usable = nodes.usable(now)
-        if len(usable) < 2 or (self.samples and nodes.fewest_samples() < self.samples):
+        if len(usable) < 2 or not nodes.known(self.samples):
             self._due = now + self.every_s / 10  # looking through every slice on every notification takes too long
             return []
         self._due = now + self.every_s

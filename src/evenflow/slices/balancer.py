@@ -222,9 +222,20 @@ class LoadBalancer:
         queue = self.waiting.get(giver)
         if not queue or any(s.giver == giver for s in self.sessions.values()):
             return []
-        movement = queue.popleft()
-        session = Session(self._next, giver, movement.taker, movement.slices, Phase.STOPPING, now)
-        return self._begin(session, now, movement.why)
+        while queue:
+            movement = queue.popleft()
+            taker = self.map.nodes.get(movement.taker)
+            if taker is None or taker.draining:  # it began to leave while the movement waited
+                self._stay(movement)
+                continue
+            session = Session(self._next, giver, movement.taker, movement.slices, Phase.STOPPING, now)
+            return self._begin(session, now, movement.why)
+        return []
+
+    def _stay(self, movement: Movement) -> None:
+        for s in movement.slices:
+            self.map.owner[s] = movement.giver
+            self.map.moving.pop(s, None)
 
     def _begin(self, session: Session, now: float, why: str) -> list[Any]:
         self._next += 1
@@ -322,6 +333,8 @@ class LoadBalancer:
                     self.departed.add(note["node"])
                 elif note["step"] == "joined":
                     self.departed.discard(note["node"])
+            elif note["kind"] == "request" and note["what"] in ("pause", "resume"):
+                self.paused = note["what"] == "pause"
         for name in [n for n, leaves in draining.items() if leaves]:
             view = NodeView(name, now, 1.0, deque(maxlen=self.settings.history), draining=True)
             self.map.nodes[name] = view

@@ -135,9 +135,9 @@ class NodeMap:
         """Return the estimated load of a slice, in cost units per second."""
         return self.estimates[slice_id].mean
 
-    def fewest_samples(self) -> int:
-        """Return how many samples the least known slice's load rests on."""
-        return min(e.samples for e in self.estimates)
+    def known(self, samples: int) -> bool:
+        """Say whether every slice's load rests on so many samples."""
+        return all(e.samples >= samples for e in self.estimates)
 
     def held(self, node: str) -> list[int]:
         """Return the slices that belong to a node, lowest first."""
