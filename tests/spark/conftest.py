@@ -1,7 +1,8 @@
-"""One classic session for all Spark tests: starting one costs more than most tests."""
+"""One session for all Spark tests: starting one costs more than most tests."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 def spark() -> Iterator[SparkSession]:
     from evenflow.spark.session import QUICK_START, local_session
 
-    session = local_session(lanes=2, name="evenflow tests", settings=QUICK_START)
+    connect = os.environ.get("EVENFLOW_TEST_CONNECT") == "1"  # set by the test that runs these tests once more
+    session = local_session(lanes=2, name="evenflow tests", settings=QUICK_START, connect=connect)
     yield session
     session.stop()

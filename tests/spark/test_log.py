@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 
 from evenflow.spark.clerk import REQUESTS, Clerk
@@ -43,7 +45,9 @@ def test_a_reader_reads_only_what_is_new(place, monkeypatch):
     read = []
     original = Storage.read
     monkeypatch.setattr(Storage, "read", lambda self, name: (read.append(name), original(self, name))[1])
-    log.append(moves(1, first=10))
+    ControlLog(place, Routes(8, 4, 4)).append(moves(1, first=10))
+    log.at(33)
+    assert len(read) == 1
     log.at(33)
     assert len(read) == 1
 
@@ -101,7 +105,7 @@ def test_the_offset_of_a_batch_is_read_as_spark_wrote_it(place):
 
 def test_the_clerk_waits_for_commits_and_moves_a_slice_once_at_a_time(tmp_path):
     plane = Plane(checked_url(str(tmp_path)), 8, 4, 4, ("device",), "hash", "refuse")
-    clerk = Clerk(plane, Balancing(), clock=lambda: 5.0)
+    clerk = Clerk(plane, Balancing(), clock=count(5.0).__next__)
 
     def ask(slice_id: int, lane: int) -> None:
         plane.place.write(f"{REQUESTS}/{slice_id}-{lane}", b'{"what":"move","moves":[[%d,%d,"w"]]}' % (slice_id, lane))
@@ -122,3 +126,4 @@ def test_the_clerk_waits_for_commits_and_moves_a_slice_once_at_a_time(tmp_path):
     ask(0, 2)
     assert clerk.write(3) == 4
     assert not plane.place.names(REQUESTS)
+    clerk.close()

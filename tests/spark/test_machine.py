@@ -26,8 +26,8 @@ class Kept:
     def clear(self):
         self.value = None
 
-    def hold(self, cells):
-        self.waiting += cells
+    def hold(self, cell):
+        self.waiting.append(cell)
 
     def held(self):
         found, self.waiting = self.waiting, []

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pyarrow as pa
 import pytest
 
@@ -87,10 +89,10 @@ def test_a_changed_schema_lanes_or_output_is_refused(spark, place):
 
 
 def test_foreach_batch_several_keys_and_available_now(spark, place):
-    got = []
+    out = str(place / "out")
 
     def keep(batch, number):
-        got.extend(batch.toArrow().to_pylist())
+        batch.write.mode("overwrite").parquet(f"{out}/batch={number}")  # a batch that runs again replaces itself
 
     query = (
         evenflow.balance(stream_of(spark, place / "in"), by=["device", "value"], slices=SLICES, lanes=LANES)
@@ -102,7 +104,7 @@ def test_foreach_batch_several_keys_and_available_now(spark, place):
     )
     query.awaitTermination(120)
     assert query.exception() is None
-    assert sorted(row["id"] for row in got) == list(range(200))
+    assert sorted(row["id"] for row in spark.read.parquet(out).collect()) == list(range(200))
 
 
 def test_the_slice_may_be_an_expression(spark, place):
@@ -140,3 +142,84 @@ def test_what_cannot_be_is_refused_with_a_sentence(spark, place):
         processed.writeStream.format("parquet").start(str(place / "out"))
     with pytest.raises(BadInput, match="'append' or 'update'"):
         processed.writeStream.outputMode("complete")
+
+
+def test_per_key_functions_and_dead_letters(spark, place):
+    def count(device, rows, state):
+        if 13 in rows["id"].to_pylist():
+            raise ValueError("unlucky")
+        state = (state or 0) + rows.num_rows
+        return {"device": device, "n": state}, state
+
+    divided = evenflow.balance(stream_of(spark, place / "in"), by="device", slices=SLICES, lanes=LANES)
+    query = (
+        divided.process_each(count, "device long, n long", dead_letters=str(place / "dead"))
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(place / "check"))
+        .start(str(place / "out"))
+    )
+    query.processAllAvailable()
+    query.stop()
+    rows = spark.read.parquet(str(place / "out")).groupBy("device").max("n").collect()
+    got = {r["device"]: r["max(n)"] for r in rows}
+    items = expected(place / "in")
+    unlucky = items[13]["device"]
+    want = {device: sum(i["device"] == device for i in items) - (device == unlucky) for device in got}
+    assert got == want
+    assert sum(got.values()) == 199
+    (letter,) = spark.read.parquet(str(place / "dead")).collect()
+    assert (letter["id"], letter["_error"]) == (13, "ValueError: unlucky")
+
+
+def test_correlating_rows_and_the_trace(spark, place):
+    def foreign(rows, state, others):
+        return pa.table({"own": [rows.num_rows], "foreign": [others.num_rows]}), state
+
+    query = (
+        evenflow.balance(stream_of(spark, place / "in"), by="device", slices=2, lanes=2)
+        .process(foreign, "own long, foreign long", correlate=True)
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(place / "check"))
+        .start(str(place / "out"))
+    )
+    query.processAllAvailable()
+    query.stop()
+    rows = spark.read.parquet(str(place / "out")).collect()
+    assert len(rows) == 4  # two slices in two batches, each slice alone on its lane
+    assert all(r["own"] + r["foreign"] == 100 and r["own"] > 0 and r["foreign"] > 0 for r in rows)
+    samples = query.samples().collect()
+    assert sum(s["rows"] for s in samples) == 200
+    assert {(s["lane"], s["slice"]) for s in samples} == {(0, 0), (1, 1)}
+
+
+def test_rows_without_state_follow_the_routes_too(spark, place):
+    def where(rows):
+        from pyspark import TaskContext
+
+        return pa.table({"id": rows["id"], "lane": [TaskContext.get().partitionId()] * rows.num_rows})
+
+    query = (
+        evenflow.balance(stream_of(spark, place / "in"), by="device", slices=SLICES, lanes=LANES)
+        .map(where, "id long, lane int")
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(place / "check"))
+        .start(str(place / "out"))
+    )
+    query.processAllAvailable()
+    query.drain(1)
+    while 1 in query.routes().lane or query.routes().sessions:  # a request is carried out between two batches
+        time.sleep(0.05)
+    put(place / "in", 2)
+    query.processAllAvailable()
+    nodes = {n["lane"]: (n["in_use"], n["slices"]) for n in query.nodes().collect()}
+    query.stop()
+    rows = spark.read.parquet(str(place / "out")).collect()
+    assert sorted(r["id"] for r in rows) == list(range(300))
+    assert {r["lane"] for r in rows if r["id"] < 200} == {0, 1}
+    assert {r["lane"] for r in rows if r["id"] >= 200} == {0}
+    assert nodes == {0: (True, SLICES), 1: (False, 0)}
+    with pytest.raises(BadInput, match="the only one in use"):
+        query.drain(0)
+    assert query.add(1) == [1]
+    with pytest.raises(BadInput, match="lanes 0 to 1"):
+        query.pin(slice=1, lane=7)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from evenflow.experiments.registry import Experiment, TraceWriter
 from evenflow.experiments.settings import setting
 from evenflow.experiments.slices_chaos import CHAOS, quiet
+from evenflow.experiments.slices_kill import KILL
 from evenflow.experiments.slices_rounds import ROUNDS
 from evenflow.experiments.slices_scale import SCALE
 from evenflow.experiments.slices_summary import Summary, is_even
@@ -211,6 +212,7 @@ EXPERIMENTS = (
     Experiment("slices-drift", "the hot set jumps or drifts slowly, and the balancer follows.", Drifts, run_stream),
     Experiment("slices-hetero", "nodes whose capacities differ 1:10 get shares that fit.", Hetero, run_stream),
     CHAOS,
+    KILL,
     ROUNDS,
     SCALE,
 )

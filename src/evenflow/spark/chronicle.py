@@ -11,7 +11,6 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from evenflow.rundir import RUN, TRACE, write_run
-from evenflow.spark.log import ControlLog
 from evenflow.spark.routes import INSTALL, MOVE, RECEIPT, SETTING, Entry, Routes
 from evenflow.spark.samples import Sample
 from evenflow.spark.settings import Plane
@@ -40,6 +39,7 @@ class Chronicle:
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / TRACE
         self._next = 0
+        self._log = plane.log()  # a view of its own, which only goes forward
         fresh = not path.exists()
         if fresh or not (directory / RUN).exists():
             about = {"slices": plane.slices, "lanes": plane.lanes, "by": list(plane.by), **settings}
@@ -60,12 +60,12 @@ class Chronicle:
                 {"kind": "owner", "at": 0.0, "node": lane_name(lane), "slice": s, "owns": True, "session": None}
             )
 
-    def follow(self, log: ControlLog, committed: int) -> None:
+    def follow(self, committed: int) -> None:
         """Write what the entries up to ``committed`` say."""
         if self._next >= committed:
             return
-        routes = Routes.of(log.at(self._next).plain())
-        for number, entry in enumerate(log.between(self._next, committed), self._next):
+        routes = self._log.at(self._next)
+        for number, entry in enumerate(self._log.between(self._next, committed), self._next):
             for record in _records(entry, routes):
                 self._trace({**record, POSITION: number})
             routes.apply([entry])
@@ -89,6 +89,10 @@ class Chronicle:
                     "held_rows": s.held_rows,
                 }
             )
+
+    def close(self) -> None:
+        """Close the file."""
+        self._trace.close()
 
     def note(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Write records as they are."""

@@ -8,12 +8,14 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from evenflow.spark.chronicle import Chronicle, run_directory
-from evenflow.spark.control import Balancing, Control, Wanted
-from evenflow.spark.routes import INSTALL, MOVE, RECEIPT, SETTING, Entry, Routes
+from evenflow.spark.control import Balancing, Control
+from evenflow.spark.orders import due, moves
+from evenflow.spark.routes import MOVE, RECEIPT, SETTING, Entry, Routes
 from evenflow.spark.samples import Samples
 from evenflow.spark.settings import Plane
 from evenflow.spark.ship import Ship
 
+POLL_S: Final = 0.1
 REQUESTS: Final = "requests"
 MOST_ENTRIES: Final = 10_000  # of one batch; what is above waits for the next
 PATIENCE_S: Final = 2.0  # after which a late install is no longer held back: the stream may have dried up
@@ -42,26 +44,29 @@ class Clerk:
         self._control = Control(plane.slices, balancing)
         directory = run_directory(plane, balancing.run)
         self._chronicle = None if directory is None else Chronicle(directory, plane, balancing.plain())
+        self._asked = -1, 0.0  # what was committed when Spark last asked, and when that was
         self._newest = -1  # the last batch that was sampled
         self._shipped: dict[int, tuple[int, float]] = {}  # session → newest batch and time when it could be installed
         self.cpu_s = 0.0  # what the control loop itself took
 
     def write(self, committed: int) -> int:
         """Append what is due when the first ``committed`` entries are; return the log's length."""
-        began = time.thread_time()
         now = self._clock()
+        if committed == self._asked[0] and now < self._asked[1] + POLL_S:
+            return self._log.append([])  # Spark asks a hundred times a second when there is nothing to do
+        self._asked = committed, now
+        began = time.thread_time()
         log = self._log
-        length = log.length()
         if self._chronicle is not None:
-            self._chronicle.follow(log, committed)
+            self._chronicle.follow(committed)
         log.prune(committed)
         self._observe()
-        draft = Routes.of(log.at(length).plain())
+        draft = Routes.of(log.at(log.append([])).plain())
         entries = self._advance(draft, committed, now)
         draft.apply(entries)
         asked, names = self._requested(draft, now)
         decided, records = self._control.decide(draft, now)
-        entries += [*asked, *self._moves(decided, draft, now)]
+        entries += [*asked, *moves(decided[:MOST_ENTRIES], draft, now)]
         if self._chronicle is not None:
             self._chronicle.note(records)
         end = log.append(entries)
@@ -69,6 +74,11 @@ class Clerk:
             self._plane.place.delete(f"{REQUESTS}/{name}")
         self.cpu_s += time.thread_time() - began
         return end
+
+    def close(self) -> None:
+        """Write no more."""
+        if self._chronicle is not None:
+            self._chronicle.close()
 
     def _observe(self) -> None:
         new = self._samples.new()
@@ -79,16 +89,12 @@ class Clerk:
                 self._chronicle.sampled(new)
 
     def _advance(self, routes: Routes, committed: int, now: float) -> list[Entry]:
-        """Install what was shipped for good, forget what was installed for good."""
-        entries = []
-        for number, session in routes.sessions.items():
-            if session.installed_at is None:
-                if session.moved_at < committed and not self._late(number, now):
-                    entries.append(Entry(INSTALL, now, number))
-            elif session.installed_at < committed:
-                entries.append(Entry(RECEIPT, now, number))
-                self._ship.forget(number)
-                self._shipped.pop(number, None)
+        """Go on with every session as far as commits allow; what was installed for good needs no file any more."""
+        entries = due(routes, committed, now, lambda session: self._late(session, now))
+        for entry in entries:
+            if entry.kind == RECEIPT:
+                self._ship.forget(entry.session)
+                self._shipped.pop(entry.session, None)
         return entries
 
     def _late(self, session: int, now: float) -> bool:
@@ -111,18 +117,7 @@ class Clerk:
 
     def _entries_for(self, request: dict[str, Any], draft: Routes, now: float) -> list[Entry]:
         if request["what"] == MOVE:
-            return self._moves([(s, lane, why) for s, lane, why in request["moves"]], draft, now)
+            return moves([(s, lane, why) for s, lane, why in request["moves"]], draft, now)
         entry = Entry(SETTING, now, name=request["what"], value=request["value"])
         draft.apply([entry])
         return [entry]
-
-    def _moves(self, wanted: list[Wanted], draft: Routes, now: float) -> list[Entry]:
-        """Return the entries that move slices; a slice under way, or there already, is passed over."""
-        entries = []
-        for slice_id, taker, why in wanted[:MOST_ENTRIES]:
-            giver = draft.lane[slice_id]
-            if slice_id not in draft.moving() and giver != taker:
-                entry = Entry(MOVE, now, draft.next_session, slice_id, giver, taker, why)
-                draft.apply([entry])
-                entries.append(entry)
-        return entries

@@ -18,11 +18,9 @@ from evenflow.draft import Settings
 from evenflow.measure import Condition, Held, Smoothed, SmoothedRows
 from evenflow.model import ONE_DIMENSION, Plan, Snapshot
 from evenflow.planner import plan
+from evenflow.spark.orders import Wanted
 from evenflow.spark.routes import Routes
 from evenflow.spark.samples import Sample
-
-Wanted = tuple[int, int, str]
-"""A slice, the lane it shall go to, and why."""
 
 SHIP_BYTES_PER_S: Final = 50e6  # state written by the giver and read by the taker, a modest disk
 MOVE_S: Final = 0.005  # orders and turns of one move beyond its bytes
@@ -147,6 +145,7 @@ class Control:
         self._planned_at = 0
         self._held = Held(Condition(balancing.when, balancing.for_s)) if balancing.when else None
         self._said = ""
+        self._cold = True
 
     def observe(self, samples: Sequence[Sample]) -> None:
         """Take in samples of any number of batches, in order."""
@@ -154,7 +153,10 @@ class Control:
         for sample in samples:
             by_batch.setdefault(sample.batch, []).append(sample)
         for batch in sorted(by_batch):
-            self.loads.take(by_batch[batch])
+            if self._cold:  # fresh workers spend their first batch on imports
+                self._cold = not sum(sample.rows for sample in by_batch[batch])
+            else:
+                self.loads.take(by_batch[batch])
 
     def decide(self, routes: Routes, now: float) -> tuple[list[Wanted], list[dict[str, Any]]]:
         """Return the moves to ask for, and the records of what was decided and why."""

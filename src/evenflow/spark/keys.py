@@ -85,6 +85,11 @@ class Keys:
             known = self._known[slice_id, lane]
         return known
 
+    def of_lane(self, lane: int) -> int:
+        """Return the key of a lane itself: negative, so that Spark, which sorts, brings it before all slices."""
+        lanes = spark_hash(-1 - np.arange(self.stride)) % self.lanes
+        return -1 - int((lanes == lane).argmax())
+
     def slice_of(self, key: int) -> int:
         """Return the slice that a key belongs to."""
         return key // self.stride

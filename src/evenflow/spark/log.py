@@ -43,13 +43,15 @@ class ControlLog:
         self.routes = Routes.of(self._empty)
         self._files: dict[int, tuple[int, str]] = {}  # first entry → one behind the last, name
         self._snapshots: list[int] = []
+        self._end: int | None = None  # known to the writer alone
 
     def at(self, version: int) -> Routes:
         """Return the fold of the first ``version`` entries."""
         if version < self.routes.version:
             self._restart(version)
         if version > self.routes.version:
-            self._list()
+            if all(last < version for last, _ in self._files.values()):
+                self._list()
             if self.routes.version < min(self._files, default=0):
                 self._restart(version)  # what is missing here was pruned
             self.routes.apply(self.between(self.routes.version, version))
@@ -78,27 +80,38 @@ class ControlLog:
         return found
 
     def append(self, entries: Sequence[Entry]) -> int:
-        """Add entries behind the last one; return the new length. There must be one writer only."""
-        start = self.length()
+        """Add entries behind the last one; return the new length.
+
+        There must be one writer only: it looks for what others wrote once, and then knows the length by itself.
+        """
+        if self._end is None:
+            self._end = self.length()
         if not entries:
-            return start
-        end = start + len(entries)
+            return self._end
+        start, end = self._end, self._end + len(entries)
+        name = f"{start:0{_DIGITS}}-{end:0{_DIGITS}}"
         lines = "".join(json.dumps(asdict(e), separators=(",", ":")) + "\n" for e in entries)
-        self._place.write(f"{FOLDER}/{start:0{_DIGITS}}-{end:0{_DIGITS}}", lines.encode())
+        self._place.write(f"{FOLDER}/{name}", lines.encode())
+        self._files[start] = (end, name)
+        self._end = end
+        if self.routes.version == start:
+            self.routes.apply(entries)
         return end
 
     def prune(self, version: int, every: int = 1000) -> None:
         """Replace the entries before ``version`` by a snapshot, once there are ``every`` of them."""
-        self._list()
         if version - max([0, *self._snapshots]) < every:
             return
-        body = json.dumps(self.at(version).plain(), separators=(",", ":")).encode()
+        self._list()
+        fold = ControlLog(self._place, Routes.of(self._empty)).at(version)  # this view may be further on
+        body = json.dumps(fold.plain(), separators=(",", ":")).encode()
         self._place.write(f"{FOLDER}/{SNAPSHOT}{version:0{_DIGITS}}", body)
         for last, name in list(self._files.values()):
             if last <= version:
                 self._place.delete(f"{FOLDER}/{name}")
         for old in self._snapshots:
             self._place.delete(f"{FOLDER}/{SNAPSHOT}{old:0{_DIGITS}}")
+        self._list()
 
     def _list(self) -> None:
         self._files, self._snapshots = {}, []

@@ -8,7 +8,8 @@ Rows come before a release and after an install: whoever owns the slice at that 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -16,7 +17,7 @@ import pyarrow as pa
 
 from evenflow.errors import BadInput
 from evenflow.slices.handoff import TABLE, Effect, Event, State, Table, advance
-from evenflow.spark.cells import decode_state, encode_state, of_cells
+from evenflow.spark.cells import decode_state, encode_state, of_cells, to_cell
 from evenflow.spark.routes import INSTALL, MOVE, RECEIPT
 
 RELEASE, EXPECT = f"{MOVE}: release", f"{MOVE}: expect"
@@ -52,12 +53,12 @@ class Memory(Protocol):
         """Keep nothing."""
         ...
 
-    def hold(self, cells: Sequence[bytes]) -> None:
-        """Keep rows that must wait, behind those that wait already."""
+    def hold(self, cell: bytes) -> None:
+        """Keep a batch's rows that must wait, behind those that wait already."""
         ...
 
     def held(self) -> list[bytes]:
-        """Return the rows that wait, and keep them no longer."""
+        """Return the batches that wait, and keep them no longer."""
         ...
 
 
@@ -73,8 +74,8 @@ class Cargo(Protocol):
         ...
 
 
-Process = Callable[[Any, Any], tuple[Any, Any]]
-"""``(rows, state) -> (output, state)`` with Arrow tables."""
+Process = Callable[..., tuple[Any, Any]]
+"""``(rows, state) -> (output, state)`` with Arrow tables; with ``correlate`` also ``others``."""
 
 
 class StrayRowsError(Exception):
@@ -93,6 +94,8 @@ class Job:
         Makes the state that a slice begins with.
     schema
         The declared output as an Arrow schema; ``None`` lets any table pass.
+    sift
+        Put rows aside on which the application fails, instead of failing.
     table
         The hand-off's law; carried along, so that every worker obeys the same one.
     """
@@ -100,16 +103,48 @@ class Job:
     process: Process
     fresh: Callable[[], Any] = lambda: None
     schema: Any = None
+    sift: bool = False
     table: Table = field(default_factory=lambda: dict(TABLE))
 
-    def call(self, rows: Any, encoded: bytes, slice_id: int) -> tuple[Any, bytes]:
+    def call(self, rows: Any, encoded: bytes, slice_id: int, others: Any = None) -> Called:
         """Give rows and state to the application; return its output and the new state."""
-        state = decode_state(encoded, self.fresh)
         try:
-            output, state = self.process(rows, state)
-            return conformed(output, self.schema), encode_state(state)
+            return Called(*self._attempt(rows, encoded, others), [])
         except Exception as error:
-            raise ProcessError(slice_id, rows, error) from error
+            if not self.sift:
+                raise ProcessError(slice_id, rows, error) from error
+            return self._sifted(rows, encoded, others, error)
+
+    def _attempt(self, rows: Any, encoded: bytes, others: Any) -> tuple[Any, bytes]:
+        # The state is decoded for each attempt: a function that fails may have changed the object it got.
+        state = decode_state(encoded, self.fresh)
+        output, state = self.process(rows, state) if others is None else self.process(rows, state, others)
+        return conformed(output, self.schema), encode_state(state)
+
+    def _sifted(self, rows: Any, encoded: bytes, others: Any, error: Exception) -> Called:
+        """Halve rows that fail until only those are left on which the application really fails."""
+        if rows.num_rows == 1:
+            return Called(None, encoded, [(rows, f"{type(error).__name__}: {error}")])
+        half = rows.num_rows // 2
+        outputs, poison = [], []
+        for part in (rows.slice(0, half), rows.slice(half)):
+            try:
+                output, encoded = self._attempt(part, encoded, others)
+            except Exception as inner:  # noqa: BLE001 - whatever the application raises
+                called = self._sifted(part, encoded, others, inner)
+                output, encoded = called.output, called.encoded
+                poison += called.poison
+            if output is not None:
+                outputs.append(output)
+        return Called(pa.concat_tables(outputs) if outputs else None, encoded, poison)
+
+
+class Called(NamedTuple):
+    """What the application made of rows: output, new state, and rows it failed on with the reason."""
+
+    output: Any
+    encoded: bytes
+    poison: list[tuple[Any, str]]
 
 
 class ProcessError(Exception):
@@ -154,6 +189,15 @@ class Cost:
     held_rows: int = 0
 
 
+@contextmanager
+def stopwatch(cost: Cost) -> Iterator[Cost]:
+    """Add the CPU and wall seconds of a block to a cost."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    yield cost
+    cost.wall_s += time.perf_counter() - wall
+    cost.cpu_s += time.process_time() - cpu
+
+
 class Turn:
     """One slice on one lane in one batch.
 
@@ -165,9 +209,13 @@ class Turn:
         The slice, and whether this key owns it from the beginning.
     memory, cargo
         What the key keeps, and how state travels.
+    others
+        The batch's rows of slices on other lanes, for an application that wants to see them.
     """
 
-    def __init__(self, job: Job, slice_id: int, memory: Memory, cargo: Cargo, *, home: bool) -> None:
+    def __init__(
+        self, job: Job, slice_id: int, memory: Memory, cargo: Cargo, *, home: bool, others: Any = None
+    ) -> None:
         self.job = job
         self.slice_id = slice_id
         self.home = home
@@ -176,6 +224,8 @@ class Turn:
         self.cost = Cost()
         self.phase = State.ABSENT
         self.output: list[Any] = []
+        self.poison: list[tuple[Any, str]] = []
+        self.others = others
         self._encoded = b""
         self._cache: list[bytes] = []
         self._session = -1
@@ -183,23 +233,21 @@ class Turn:
 
     def run(self, orders: Iterable[Order], cells: Sequence[bytes]) -> list[Any]:
         """Carry out the orders, process or hold the rows, and return what the application put out."""
-        wall, cpu = time.perf_counter(), time.process_time()
-        self._wake()
-        ordered = sorted(orders)
-        releasing = any(order.what == RELEASE for order in ordered)
-        if releasing:
-            self._take(cells)
-        for order in ordered:
-            self._session = order.session
-            for event in EVENTS[order.what]:
-                self._happen(event)
-        if not releasing:
-            self._take(cells)
-        if self._changed:
-            self._save()
+        with stopwatch(self.cost):
+            self._wake()
+            ordered = sorted(orders)
+            releasing = any(order.what == RELEASE for order in ordered)
+            if releasing:
+                self._take(cells)
+            for order in ordered:
+                self._session = order.session
+                for event in EVENTS[order.what]:
+                    self._happen(event)
+            if not releasing:
+                self._take(cells)
+            if self._changed:
+                self._save()
         self.cost.state_bytes = len(self._encoded)
-        self.cost.wall_s = time.perf_counter() - wall
-        self.cost.cpu_s = time.process_time() - cpu
         return self.output
 
     def _wake(self) -> None:
@@ -222,12 +270,16 @@ class Turn:
     def _take(self, cells: Sequence[bytes]) -> None:
         """Do with a batch's rows what the phase demands."""
         if self.phase is State.OWNING:
-            waiting, self._cache = [*self._cache, *cells], []
-            if waiting:
-                self._process(waiting)
+            # Each batch that waited is a call of its own: the application sees what it would have seen undisturbed.
+            waiting, self._cache = self._cache, []
+            for cell in waiting:
+                self._process([cell])
+            if cells:
+                self._process(cells)
         elif cells and self.phase is State.AWAITING:
-            self.memory.hold(cells)
-            self.cost.held_rows = of_cells(cells).num_rows
+            rows = of_cells(cells)
+            self.memory.hold(cells[0] if len(cells) == 1 else to_cell(rows))
+            self.cost.held_rows = rows.num_rows
         elif cells:
             raise StrayRowsError(
                 f"slice {self.slice_id}: {of_cells(cells).num_rows} rows reached a lane on which it is {self.phase.value}"
@@ -236,10 +288,12 @@ class Turn:
     def _process(self, cells: Sequence[bytes]) -> None:
         rows = of_cells(cells)
         self.cost.rows += rows.num_rows
-        output, self._encoded = self.job.call(rows, self._encoded, self.slice_id)
+        called = self.job.call(rows, self._encoded, self.slice_id, self.others)
+        self._encoded = called.encoded
         self._changed = True
-        if output is not None and output.num_rows:
-            self.output.append(output)
+        self.poison += called.poison
+        if called.output is not None and called.output.num_rows:
+            self.output.append(called.output)
 
     def _save(self) -> None:
         if self.phase is State.ABSENT and not self.home:

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
+from evenflow.slices.by_field import NO_SLICE, SliceIds
 from evenflow.spark.assign import SLICE, Assign
 from evenflow.spark.cells import batches_of, by_slice, to_cell
-from evenflow.spark.keys import Ints
+from evenflow.spark.keys import Ints, spark_hash
 from evenflow.spark.log import ControlLog
 from evenflow.spark.settings import Plane, control_offset
 from evenflow.spark.storage import Storage
@@ -59,6 +61,18 @@ class Pack:
 
     plane: Plane
     assign: Assign
+    correlate: bool = False
+
+    def _foreign(self, rows: Any, ids: SliceIds, keys: Ints) -> list[tuple[int, bytes]]:
+        """Return for every lane the rows of slices that are elsewhere."""
+        lane_of_slice = spark_hash(keys) % self.plane.lanes
+        lanes = np.where(ids == NO_SLICE, -1, lane_of_slice[ids])
+        found = []
+        for lane in np.unique(lane_of_slice).tolist():
+            foreign = rows.filter(pa.array((lanes != lane) & (lanes >= 0)))
+            if foreign.num_rows:
+                found.append((self.plane.keys.of_lane(lane), to_cell(foreign)))
+        return found
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Gather, assign, pack."""
@@ -71,6 +85,8 @@ class Pack:
             ids = self.assign.of(table)
             rows = table.drop_columns([SLICE]) if self.assign.computed else table
             found = [(int(keys[s]), to_cell(part_rows)) for s, part_rows in by_slice(rows, ids)]
+            if self.correlate:
+                found += self._foreign(rows, ids, keys)
             count = len(found)
             yield pa.RecordBatch.from_arrays(
                 [

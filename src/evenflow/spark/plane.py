@@ -9,19 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from evenflow.errors import BadInput
 from evenflow.slices.by_field import Nulls, check_nulls, check_slices
 from evenflow.spark.assign import HASH, SLICE, Assign
 from evenflow.spark.control import Balancing
+from evenflow.spark.each import Each, PerKey
+from evenflow.spark.lanes import MapLane
 from evenflow.spark.machine import Job, Process
 from evenflow.spark.pack import PUT_OUT, Pack, unpack
 from evenflow.spark.processor import SliceProcessor
 from evenflow.spark.settings import Plane
 from evenflow.spark.source import ControlSource
+from evenflow.spark.storage import checked_url
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from evenflow.spark.writer import Writer
@@ -99,7 +103,15 @@ class Balance:
     used: int
     balancing: Balancing
 
-    def process(self, update: Process, output: str | StructType, state: Any = None) -> Processed:
+    def process(
+        self,
+        update: Process,
+        output: str | StructType,
+        state: Any = None,
+        *,
+        correlate: bool = False,
+        dead_letters: str | None = None,
+    ) -> Processed:
         """Process the rows of a slice at once, with the slice's state.
 
         Parameters
@@ -113,8 +125,53 @@ class Balance:
             What a slice's state is at the beginning: ``None``, a function without arguments that makes it,
             or an Arrow schema, for a table without rows.
             A state is pickled, except that an Arrow table is kept as Arrow.
+        correlate
+            Call ``update(rows, state, others)``: ``others`` are this batch's rows of the slices on other lanes.
+            Every row then travels to every lane.
+        dead_letters
+            A directory for rows on which ``update`` fails; without it a failure ends the query.
+            Rows are halved until only the failing ones are left, so ``update`` may be called several times per batch.
         """
-        return Processed(self, update, output, _maker(state))
+        return Processed(self, update, output, _maker(state), correlate=correlate, letters=_letters(dead_letters))
+
+    def process_each(self, function: Each, output: str | StructType, *, dead_letters: str | None = None) -> Processed:
+        """Process the rows of one key at a time: ``(key, rows, state) -> (output, state)``.
+
+        The state begins as ``None`` for every key, and a key whose state is ``None`` again is forgotten.
+        The output is a table, rows as dictionaries, or ``None``.
+        """
+        if not self.assign.by:
+            raise BadInput("no key columns", "by='column'", "process_each")
+        schema = arrow_schema(self.stream.sparkSession, output)
+        each = PerKey(function, self.assign.by, schema)
+        return Processed(self, each, output, _nothing, letters=_letters(dead_letters))
+
+    def map(
+        self, function: Callable[[Any], Any], output: str | StructType, *, dead_letters: str | None = None
+    ) -> Processed:
+        """Process rows without state: ``(rows: pa.Table) -> pa.Table``, called once per slice and batch."""
+        return Processed(self, Stateless(function), output, _nothing, letters=_letters(dead_letters), stateless=True)
+
+
+@dataclass(frozen=True)
+class Stateless:
+    """A function of rows alone, in the shape of one with state."""
+
+    function: Callable[[Any], Any]
+
+    def __call__(self, rows: Any, state: None) -> tuple[Any, None]:
+        """Process one slice."""
+        return self.function(rows), None
+
+
+def arrow_schema(spark: SparkSession, output: str | StructType) -> Any:
+    """Return a declared output as an Arrow schema."""
+    zone = spark.conf.get("spark.sql.session.timeZone", None)
+    return to_arrow_schema(spark.createDataFrame([], output).schema, timezone=zone)
+
+
+def _letters(location: str | None) -> str:
+    return "" if location is None else checked_url(location)
 
 
 def _maker(state: Any) -> Callable[[], Any]:
@@ -138,6 +195,9 @@ class Processed:
     output: str | StructType
     fresh: Callable[[], Any]
     then: tuple[Callable[[DataFrame], DataFrame], ...] = ()
+    correlate: bool = False
+    letters: str = ""
+    stateless: bool = False
 
     @property
     def writeStream(self) -> Writer:  # noqa: N802 - Spark's name
@@ -162,13 +222,8 @@ class Processed:
             assign=assign.how,
             nulls=assign.nulls,
             schema=self.balance.stream.schema.simpleString(),
-            output=self.output_schema().to_string(),
+            output=arrow_schema(self.balance.stream.sparkSession, self.output).to_string(),
         )
-
-    def output_schema(self) -> Any:
-        """Return the declared output as an Arrow schema."""
-        spark = self.balance.stream.sparkSession
-        return spark.createDataFrame([], self.output).toArrow().schema
 
     def frame(self, plane: Plane, mode: str) -> DataFrame:
         """Return the whole data plane as one streaming DataFrame: pack, orders, slices, unpack."""
@@ -180,14 +235,15 @@ class Processed:
         described = {"plane": asdict(plane), "balancing": self.balance.balancing.plain()}
         options = {name: json.dumps(value) for name, value in described.items()}
         orders = spark.readStream.format(ControlSource.name()).options(**options).load()
-        job = Job(self.update, self.fresh, self.output_schema())
-        frame = (
-            stream.mapInArrow(Pack(plane, assign), orders.schema)
-            .union(orders)
-            .groupBy("k")
-            .transformWithState(SliceProcessor(plane, job), PUT_OUT, mode, "None")
-            .mapInArrow(unpack, self.output)
-        )
+        job = Job(self.update, self.fresh, arrow_schema(spark, self.output), sift=bool(self.letters))
+        packed = stream.mapInArrow(Pack(plane, assign, self.correlate), orders.schema).union(orders)
+        if self.stateless:
+            frame = packed.repartition(plane.lanes, "k").mapInArrow(MapLane(plane, job, self.letters), self.output)
+        else:
+            slices = SliceProcessor(plane, job, letters=self.letters, correlate=self.correlate)
+            frame = (
+                packed.groupBy("k").transformWithState(slices, PUT_OUT, mode, "None").mapInArrow(unpack, self.output)
+            )
         for change in self.then:
             frame = change(frame)
         return frame

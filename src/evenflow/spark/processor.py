@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final
 
+import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from evenflow.spark.cells import to_cell
+from evenflow.spark.cells import of_cells, to_cell
+from evenflow.spark.letters import write_letters
 from evenflow.spark.machine import Job, Order, Turn
 from evenflow.spark.pack import batch_id
 from evenflow.spark.samples import Meter
 from evenflow.spark.settings import Plane
 from evenflow.spark.ship import Ship
+from evenflow.spark.storage import Storage
 
 SLICE_STATE: Final = "phase string, state binary"
 HELD_STATE: Final = "cell binary"
@@ -39,12 +42,12 @@ class SparkMemory:
         """Keep nothing."""
         self._slice.clear()
 
-    def hold(self, cells: Sequence[bytes]) -> None:
-        """Keep rows that must wait, behind those that wait already."""
-        self._held.appendList([(cell,) for cell in cells])
+    def hold(self, cell: bytes) -> None:
+        """Keep a batch's rows that must wait, behind those that wait already."""
+        self._held.appendValue((cell,))
 
     def held(self) -> list[bytes]:
-        """Return the rows that wait, and keep them no longer."""
+        """Return the batches that wait, and keep them no longer."""
         found = [bytes(cell) for (cell,) in self._held.get()] if self._held.exists() else []
         if found:
             self._held.clear()
@@ -54,9 +57,11 @@ class SparkMemory:
 class SliceProcessor(StatefulProcessor):
     """For ``transformWithState``: gives each key's rows and orders to its slice's turn."""
 
-    def __init__(self, plane: Plane, job: Job) -> None:
+    def __init__(self, plane: Plane, job: Job, *, letters: str = "", correlate: bool = False) -> None:
         self._plane = plane
         self._job = job
+        self._letters = letters
+        self._correlate = correlate
         self._memory: SparkMemory | None = None
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -66,6 +71,7 @@ class SliceProcessor(StatefulProcessor):
         self._keys = self._plane.keys
         self._meter = Meter()
         self._lane = -1
+        self._foreign: list[bytes] = []
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803 - Spark's names
         """Process one key's rows of one batch."""
@@ -77,11 +83,17 @@ class SliceProcessor(StatefulProcessor):
             else:
                 orders.append(Order(row.number, row.what, row.session))
         cells.sort(key=lambda cell: cell[:2])
+        if key[0] < 0:  # the lane's own key, which comes first: what is on other lanes
+            self._foreign = [cell for _, _, cell in cells]
+            return iter([])
         slice_id = self._keys.slice_of(key[0])
         self._lane = self._keys.lane_of(key[0])
         home = self._lane == slice_id % self._plane.used
-        turn = Turn(self._job, slice_id, self._memory, self._ship, home=home)
+        others = (of_cells(self._foreign) if self._foreign else pa.table({})) if self._correlate else None
+        turn = Turn(self._job, slice_id, self._memory, self._ship, home=home, others=others)
         output = turn.run(orders, [cell for _, _, cell in cells])
+        if turn.poison:
+            write_letters(Storage(self._letters), batch_id(), slice_id, turn.poison)
         self._meter.add(slice_id, turn.cost)
         return iter([Row(cell=to_cell(table)) for table in output])
 

@@ -26,7 +26,12 @@ QUICK_START: Mapping[str, str] = {
 
 
 def local_session(
-    lanes: int = 2, *, connect: bool = False, name: str = "evenflow", settings: Mapping[str, str] | None = None
+    lanes: int = 2,
+    *,
+    connect: bool = False,
+    name: str = "evenflow",
+    settings: Mapping[str, str] | None = None,
+    master: str = "",
 ) -> SparkSession:
     """Start a session on this machine with ``lanes`` cores and as many shuffle partitions.
 
@@ -41,6 +46,8 @@ def local_session(
         What Spark calls the application.
     settings
         Further Spark settings, which win over the small defaults.
+    master
+        Another classic master than ``local[lanes]``, such as ``local-cluster[2,1,1024]``.
 
     Returns
     -------
@@ -52,7 +59,7 @@ def local_session(
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     options = {**SMALL, "spark.sql.shuffle.partitions": str(lanes), **(settings or {})}
     if not connect:
-        builder = SparkSession.builder.master(f"local[{lanes}]").appName(name)
+        builder = SparkSession.builder.master(master or f"local[{lanes}]").appName(name)
         for key, value in options.items():
             builder = builder.config(key, value)
         return builder.getOrCreate()

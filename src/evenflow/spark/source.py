@@ -16,9 +16,9 @@ from pyspark.sql.types import StructType
 
 from evenflow.spark.clerk import Clerk
 from evenflow.spark.control import Balancing
-from evenflow.spark.machine import EXPECT, RELEASE
+from evenflow.spark.log import ControlLog
+from evenflow.spark.orders import orders
 from evenflow.spark.pack import PACKED
-from evenflow.spark.routes import INSTALL, MOVE, RECEIPT, Entry
 from evenflow.spark.settings import OFFSET, Plane
 
 Packed = tuple[int, int, int, str, int, None]
@@ -52,12 +52,15 @@ class ControlSource(DataSource):
 
 
 class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Lives in one process on the driver's machine for the whole run of a query."""
+    """Is asked by Spark in one process on the driver's machine, for the whole run of a query."""
 
     def __init__(self, plane: Plane, balancing: Balancing) -> None:
         self._plane = plane
-        self._clerk = Clerk(plane, balancing)
-        self._log = plane.log()
+        self._balancing = balancing
+        self._clerk: Clerk | None = (
+            None  # Spark copies the reader to other processes: only the one that is asked writes
+        )
+        self._log: ControlLog | None = None
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Nothing is fixed in advance: sessions under way end within the run, and then the log is quiet."""
@@ -68,37 +71,28 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's name
         """Write what is due; everything before ``start`` is committed."""
+        if self._clerk is None:
+            self._clerk = Clerk(self._plane, self._balancing)
         return {OFFSET: self._clerk.write(start[OFFSET])}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Return the orders of a batch."""
         first, last = start[OFFSET], end[OFFSET]
-        sessions = {number: (s.slice, s.giver, s.taker) for number, s in self._log.at(first).sessions.items()}
-        rows: list[Packed] = []
-        for number, entry in enumerate(self._log.between(first, last), first):
-            if entry.kind == MOVE:
-                sessions[entry.session] = (entry.slice, entry.giver, entry.taker)
-            rows += self._orders(number, entry, sessions)
+        if self._log is None:
+            self._log = self._plane.log()
+        found = orders(self._log.between(first, last), self._log.at(first), self._plane.keys)
+        rows: list[Packed] = [(key, 0, order.number, order.what, order.session, None) for key, order in found]
         return [Orders(rows)] if rows else []
-
-    def _orders(self, number: int, entry: Entry, sessions: dict[int, tuple[int, int, int]]) -> list[Packed]:
-        if entry.kind not in (MOVE, INSTALL, RECEIPT):
-            return []
-        slice_id, giver, taker = sessions[entry.session]
-        addressed = {
-            MOVE: [(giver, RELEASE), (taker, EXPECT)],
-            INSTALL: [(taker, INSTALL)],
-            RECEIPT: [(giver, RECEIPT)],
-        }
-        keys = self._plane.keys
-        return [
-            (keys.key(slice_id, lane), 0, number, what, entry.session, None) for lane, what in addressed[entry.kind]
-        ]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
         """Return the orders: they came with the partition."""
         assert isinstance(partition, Orders)
         return iter(partition.rows)
+
+    def stop(self) -> None:
+        """Close what is open."""
+        if self._clerk is not None:
+            self._clerk.close()
 
     def commit(self, end: dict[str, int]) -> None:
         """Nothing to do: the next call of :meth:`latestOffset` says what is committed."""

@@ -1,0 +1,114 @@
+"""The driver that a kill drill kills: a balanced stream whose slices never rest, then the comparison of what it wrote.
+
+Started as ``python -m evenflow.spark.kill_child DIRECTORY``; ends when the file ``enough`` appears there.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from evenflow import guards
+from evenflow.draft import Draft, RowMove
+from evenflow.invariants import SliceCheck
+from evenflow.rundir import TRACE
+from evenflow.spark.control import Balancing
+from evenflow.spark.plane import balance
+from evenflow.spark.session import QUICK_START, local_session
+from evenflow.spark.trial import OUTPUT, expected, follow, stream_of, written
+from evenflow.trace import read
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from evenflow.spark.query import BalancedQuery
+
+
+class Shuffle:
+    """Moves slices at random, whatever their load: the worst customer that a hand-off can have."""
+
+    guards: ClassVar[tuple[guards.Guard, ...]] = guards.HARD
+
+    def propose(self, draft: Draft) -> Iterator[RowMove]:
+        """Offer a third of the slices to other lanes."""
+        chance = random.Random(repr(draft.load.tolist()))
+        lanes = range(len(draft.snapshot.node_ids))
+        movable = [u for u in range(len(draft.snapshot.unit_ids)) if u not in draft.snapshot.leaving]
+        for unit in chance.sample(movable, len(movable) // 3 or len(movable)):
+            others = [lane for lane in lanes if lane != draft.owner[unit]]
+            if others:
+                yield draft.move(unit, chance.choice(others), "shuffled")
+
+
+RESTLESS = Balancing(
+    policy="evenflow.spark.kill_child:Shuffle", load="rows", tolerance=-1.0, every=1, keep_up=0.0, rest=0, hold=1
+)
+"""Something moves in every batch, and its rows wait for a batch."""
+
+
+def main(directory: Path) -> None:
+    """Run the stream until there is enough of it, then write what was found."""
+    settings = json.loads((directory / "drill.json").read_text())
+    session = {**QUICK_START, **settings["session"]}
+    spark = local_session(lanes=2, name="evenflow kill drill", settings=session, master=settings["master"])
+    stream = stream_of(spark, directory / "in")
+    query = (
+        balance(stream, by="device", slices=settings["slices"], lanes=settings["lanes"], balancing=RESTLESS)
+        .process(follow, OUTPUT)
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(directory / "check"))
+        .start(str(directory / "out"))
+    )
+    while not (directory / "enough").exists():
+        if query.exception() is not None or not query.isActive:
+            raise SystemExit(f"the query ended: {query.exception()}")
+        time.sleep(0.1)
+    _settle(query)
+    (directory / "findings.part").write_text(json.dumps(findings(spark, directory)))
+    (directory / "findings.part").rename(directory / "findings.json")
+    spark.stop()
+
+
+def _settle(query: BalancedQuery) -> None:
+    """Work off what is there and let every session end."""
+    query.pause_balancing()
+    query.processAllAvailable()
+    while query.routes().sessions:
+        time.sleep(0.1)
+        query.processAllAvailable()
+    query.stop()
+
+
+def findings(spark: SparkSession, directory: Path) -> dict[str, Any]:
+    """Compare the sink with an undisturbed run and with a batch aggregate, and check the trace."""
+    want = {row["id"]: row for row in expected(directory / "in")}
+    got = written(spark, directory / "out")
+    check = SliceCheck()
+    for record in read(directory / "check" / "evenflow" / "run" / TRACE):
+        check.read(record)
+    for item in want:
+        check.read({"kind": "publish", "at": 0.0, "id": item, "slice": 0})
+    check.read({"kind": "commit", "at": 0.0, "node": "sink", "slices": {0: [row["id"] for row in got]}})
+    last = {row["device"]: (row["n"], row["total"]) for row in sorted(got, key=lambda row: int(row["n"]))}
+    batch = spark.read.parquet(str(directory / "in")).groupBy("device").agg({"id": "count", "value": "sum"}).toArrow()
+    totals = {row["device"]: (row["count(id)"], row["sum(value)"]) for row in batch.to_pylist()}
+    found = check.findings()
+    return {
+        "rows": len(want),
+        "lost": found["lost"],
+        "duplicated": found["duplicated"],
+        "order_violations": sum(row != want.get(row["id"]) for row in got),
+        "states_wrong": sum(last.get(device) != total for device, total in totals.items()),
+        "moves": found["moves"],
+        "owner_violations": found["owner_violations"],
+        "unfinished_sessions": found["unfinished_sessions"],
+    }
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,50 @@
+"""Work without state, placed lane by lane: the same routes and samples, but nothing to hand over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark import TaskContext
+
+from evenflow.spark.cells import of_cells
+from evenflow.spark.letters import write_letters
+from evenflow.spark.machine import Cost, Job, stopwatch
+from evenflow.spark.pack import batch_id
+from evenflow.spark.samples import Meter
+from evenflow.spark.settings import Plane
+from evenflow.spark.storage import Storage
+
+
+@dataclass(frozen=True)
+class MapLane:
+    """For ``mapInArrow`` behind ``repartitionById``: gives each slice's rows to the application."""
+
+    plane: Plane
+    job: Job
+    letters: str = ""
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Process one lane's cells, in the order of the source."""
+        meter = Meter()
+        cells: dict[int, list[tuple[int, int, bytes]]] = {}
+        for batch in batches:
+            for row in batch.to_pylist():
+                if row["what"] is None:
+                    cells.setdefault(self.plane.keys.slice_of(row["k"]), []).append(
+                        (row["part"], row["number"], row["cell"])
+                    )
+        for slice_id in sorted(cells):
+            with stopwatch(Cost()) as cost:
+                rows = of_cells([cell for _, _, cell in sorted(cells[slice_id], key=lambda cell: cell[:2])])
+                called = self.job.call(rows, b"", slice_id)
+                cost.rows = rows.num_rows
+            meter.add(slice_id, cost)
+            if called.poison:
+                write_letters(Storage(self.letters), batch_id(), slice_id, called.poison)
+            if called.output is not None:
+                yield from called.output.to_batches()
+        context = TaskContext.get()
+        if cells and context is not None:
+            meter.write(self.plane.place, batch_id(), context.partitionId())

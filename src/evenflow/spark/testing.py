@@ -1,0 +1,215 @@
+"""A plane in memory, for tests of process functions: batches, moves, late installs and batches that run again, no cluster.
+
+It runs the same turns, orders and routes as the live plane. What it does not show: Spark's own costs, sources and sinks,
+types that Spark and Arrow write differently, and anything about time.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from evenflow.spark.assign import HASH, Assign
+from evenflow.spark.cells import by_slice, decode_state, encode_state, to_cell
+from evenflow.spark.keys import Keys
+from evenflow.spark.machine import Job, Order, Process, Turn
+from evenflow.spark.orders import due, moves, orders
+from evenflow.spark.routes import Entry, Routes
+
+
+class KeyMemory:
+    """What one key keeps, and where states travel, in memory."""
+
+    def __init__(self, cargo: dict[int, bytes]) -> None:
+        self.value: tuple[str, bytes] | None = None
+        self.waiting: list[bytes] = []
+        self.cargo = cargo
+
+    def copied(self) -> KeyMemory:
+        """Return an equal memory that shares only the cargo, as two attempts of a task do."""
+        other = KeyMemory(self.cargo)
+        other.value, other.waiting = self.value, list(self.waiting)
+        return other
+
+    def load(self) -> tuple[str, bytes] | None:
+        """Return phase and state."""
+        return self.value
+
+    def save(self, phase: str, state: bytes) -> None:
+        """Keep phase and state."""
+        self.value = (phase, state)
+
+    def clear(self) -> None:
+        """Keep nothing."""
+        self.value = None
+
+    def hold(self, cell: bytes) -> None:
+        """Keep a batch's rows that must wait."""
+        self.waiting.append(cell)
+
+    def held(self) -> list[bytes]:
+        """Return the batches that wait, and keep them no longer."""
+        found, self.waiting = self.waiting, []
+        return found
+
+    def send(self, session: int, state: bytes) -> None:
+        """Put a state where the taker finds it."""
+        self.cargo[session] = state
+
+    def receive(self, session: int) -> bytes:
+        """Return the state that a giver sent."""
+        return self.cargo[session]
+
+
+class NotRepeatableError(AssertionError):
+    """A batch that ran again gave another result: after a crash the sink would hold rows of both."""
+
+
+class PlaneTester:
+    """Runs a process function batch by batch.
+
+    Parameters
+    ----------
+    update
+        The function, as for ``process``.
+    by
+        Key column or columns.
+    slices, lanes
+        Of the plane.
+    schema
+        The declared output as an Arrow schema; ``None`` lets any table pass.
+    state
+        Makes the state that a slice begins with.
+    again
+        Whether every batch runs twice from the same state, as after a crash; both runs must agree.
+
+    Examples
+    --------
+    >>> def count(rows, n):
+    ...     n = (n or 0) + rows.num_rows
+    ...     return pa.table({"n": [n]}), n
+    >>> plane = PlaneTester(count, by="device", slices=1)
+    >>> plane.send([{"device": 1}, {"device": 2}]).to_pylist()
+    [{'n': 2}]
+    >>> plane.move({0: 1})
+    >>> plane.send([{"device": 1}]).to_pylist(), plane.send([{"device": 1}]).to_pylist()
+    ([{'n': 3}], [{'n': 4}])
+    >>> plane.routes.lane
+    [1]
+    """
+
+    def __init__(
+        self,
+        update: Process,
+        by: str | Sequence[str],
+        *,
+        slices: int = 8,
+        lanes: int = 2,
+        schema: Any = None,
+        state: Any = None,
+        again: bool = True,
+    ) -> None:
+        self.keys = Keys(slices, lanes)
+        self.routes = Routes(slices, lanes, lanes)
+        self.assign = Assign((by,) if isinstance(by, str) else tuple(by), slices, HASH)
+        self.job = Job(update, state, schema) if state is not None else Job(update, schema=schema)
+        self.late = False  # while it is true installs wait, and so do rows
+        self.again = again
+        self.batch = 0
+        self._memory: dict[int, KeyMemory] = {}
+        self._cargo: dict[int, bytes] = {}
+        self._wanted: list[tuple[int, int, str]] = []
+
+    def move(self, moves: Mapping[int, int]) -> None:
+        """Ask for slices to move with the next batch."""
+        self._wanted += [(s, lane, "asked for") for s, lane in moves.items()]
+
+    def send(self, rows: Any) -> Any:
+        """Run one batch and return its output."""
+        table = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows))
+        before = Routes.of(self.routes.plain())
+        entries = due(self.routes, self.routes.version, self.batch, lambda session: self.late)
+        after = self.routes.apply(entries)
+        entries += moves(self._wanted, after, self.batch)
+        self._wanted = []
+        outputs = self._run(table, entries, before)
+        self.batch += 1
+        return pa.concat_tables(outputs) if outputs else pa.table({})
+
+    def state(self, slice_id: int) -> Any:
+        """Return a slice's state where it is now; while it is on its way, what the giver still has."""
+        session = self.routes.moving().get(slice_id)
+        lane = self.routes.lane[slice_id] if session is None or session.installed_at is not None else session.giver
+        memory = self._memory.get(self.keys.key(slice_id, lane))
+        encoded = b"" if memory is None or memory.value is None else memory.value[1]
+        return decode_state(encoded, self.job.fresh)
+
+    def _run(self, table: Any, entries: Iterable[Entry], before: Routes) -> list[Any]:
+        told: dict[int, list[Order]] = {}
+        for key, order in orders(entries, before, self.keys):
+            told.setdefault(key, []).append(order)
+        parts = by_slice(table, self.assign.of(table)) if table.num_rows else ()
+        cells = {self.keys.key(s, before.lane[s]): [to_cell(part)] for s, part in parts}
+        outputs = []
+        for key in sorted({*told, *cells}):
+            memory = self._memory.setdefault(key, KeyMemory(self._cargo))
+            if self.again:  # what the first attempt left is thrown away, as a crash before the commit does
+                lost = self._turn(key, memory.copied(), told.get(key, []), cells.get(key, []))
+            output = self._turn(key, memory, told.get(key, []), cells.get(key, []))
+            if self.again and not _same(lost, output):
+                raise NotRepeatableError(
+                    f"slice {self.keys.slice_of(key)}: batch {self.batch} differs when it runs again"
+                )
+            outputs += output
+        return outputs
+
+    def _turn(self, key: int, memory: KeyMemory, told: list[Order], cells: list[bytes]) -> list[Any]:
+        slice_id = self.keys.slice_of(key)
+        home = self.keys.lane_of(key) == self.routes.home(slice_id)
+        return Turn(self.job, slice_id, memory, memory, home=home).run(told, cells)
+
+
+def _same(first: Sequence[Any], second: Sequence[Any]) -> bool:
+    return len(first) == len(second) and all(a.equals(b) for a, b in zip(first, second, strict=True))
+
+
+def check_moves(
+    update: Process, batches: Sequence[Any], by: str | Sequence[str], *, seed: int = 0, **options: Any
+) -> int:
+    """Run batches undisturbed and again with random moves, late installs and repeated batches; both must agree.
+
+    Returns
+    -------
+    int
+        How many moves there were.
+
+    Raises
+    ------
+    AssertionError
+        When the outputs of a slice differ, in content or in order.
+    """
+    chance = random.Random(seed)
+    quiet, restless = (PlaneTester(update, by, again=again, **options) for again in (False, True))
+    plain: list[Any] = []
+    moved: list[Any] = []
+    for batch in [*batches, *[pa.table({})] * 3]:
+        plain.append(quiet.send(batch))
+        slices, lanes = quiet.keys.slices, quiet.keys.lanes
+        restless.late = chance.random() < 0.3 and batch is not batches[-1] and len(moved) < len(batches)
+        if len(moved) < len(batches):
+            restless.move({s: chance.randrange(lanes) for s in chance.sample(range(slices), max(1, slices // 3))})
+        moved.append(restless.send(batch))
+    for slice_id in range(quiet.keys.slices):
+        assert _state_bytes(quiet.state(slice_id)) == _state_bytes(restless.state(slice_id)), (
+            f"slice {slice_id} differs"
+        )
+    first, second = (sorted(map(repr, (r for t in found for r in t.to_pylist()))) for found in (plain, moved))
+    assert first == second, "the outputs differ"
+    return restless.routes.next_session
+
+
+def _state_bytes(state: Any) -> bytes:
+    return encode_state(state)

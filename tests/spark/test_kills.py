@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import pytest
+
+from evenflow.spark.kills import drill
+
+
+def check(found, kills):
+    wrong = {
+        name: found[name]
+        for name in (
+            "lost",
+            "duplicated",
+            "order_violations",
+            "states_wrong",
+            "owner_violations",
+            "unfinished_sessions",
+        )
+    }
+    assert not any(wrong.values()), found
+    assert found["kills"] == kills
+    assert found["kills_in_session"] * 2 >= kills, found
+    assert found["moves"] >= 5 * kills, found
+
+
+def test_a_killed_driver_loses_doubles_and_disorders_nothing():
+    check(drill(kills=3, seed=1), 3)
+
+
+@pytest.mark.long
+def test_many_kills():
+    check(drill(kills=14, seed=2), 14)

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pytest
+
+from evenflow.slices import handoff
+from evenflow.spark.each import PerKey
+from evenflow.spark.testing import NotRepeatableError, PlaneTester, check_moves
+from evenflow.spark.trial import follow
+
+BATCHES = [
+    pa.table({"id": range(n * 50, n * 50 + 50), "device": [(7 * i) % 23 for i in range(50)], "value": [1.0] * 50})
+    for n in range(12)
+]
+
+
+def test_a_good_function_is_the_same_with_and_without_moves():
+    assert check_moves(follow, BATCHES, "device", seed=4, lanes=3) > 10
+
+
+def test_a_function_that_depends_on_the_lane_is_found_out():
+    seen = []
+
+    def leaky(rows, state):
+        seen.append(rows.num_rows)
+        return pa.table({"n": [len(seen)]}), state
+
+    with pytest.raises(NotRepeatableError, match="differs when it runs again"):
+        check_moves(leaky, BATCHES, "device")
+
+
+def test_held_rows_come_before_new_ones():
+    plane = PlaneTester(follow, "device", slices=1)
+    plane.send(BATCHES[0])
+    plane.move({0: 1})
+    plane.send(BATCHES[1])
+    plane.late = True
+    assert plane.send(BATCHES[2]).num_rows == 0
+    assert plane.send(BATCHES[3]).num_rows == 0
+    plane.late = False
+    late = plane.send(BATCHES[4])
+    assert late["id"].to_pylist() == list(range(100, 250))
+    undisturbed = follow(pa.concat_tables(BATCHES[:5]), None)[1]
+    assert plane.state(0) == undisturbed
+    assert plane.routes.lane == [1]
+
+
+@pytest.mark.parametrize("row", list(handoff.TABLE)[:8], ids=lambda row: f"{row[0].value}-{row[1].value}")
+def test_every_row_of_the_main_path_is_needed(monkeypatch, row):
+    monkeypatch.delitem(handoff.TABLE, row)
+    with pytest.raises(handoff.IllegalTransitionError):
+        check_moves(follow, BATCHES, "device")
+
+
+def test_per_key_functions_see_keys_in_order_of_appearance_and_forget():
+    def total(key, rows, state):
+        state = (state or 0) + sum(rows["value"].to_pylist())
+        return {"device": key, "total": state}, None if state > 2 else state
+
+    each = PerKey(total, ("device",), pa.schema([("device", pa.int64()), ("total", pa.float64())]))
+    output, state = each(pa.table({"device": [5, 3, 5, 3, 5], "value": [1.0] * 5}), None)
+    assert output.to_pylist() == [{"device": 5, "total": 3.0}, {"device": 3, "total": 2.0}]
+    assert state == {3: 2.0}
+    assert check_moves(each, BATCHES, "device") > 5
+
+
+def test_keys_of_several_columns_are_tuples():
+    def name(key, rows, state):
+        return [{"key": str(key), "n": rows.num_rows}], state
+
+    each = PerKey(name, ("a", "b"), pa.schema([("key", pa.string()), ("n", pa.int64())]))
+    output, _ = each(pa.table({"a": [1, 1, None], "b": ["x", "x", "y"]}), None)
+    assert output.to_pylist() == [{"key": "(1, 'x')", "n": 2}, {"key": "(None, 'y')", "n": 1}]
+
+
+def test_poison_rows_are_sifted_out_and_the_state_goes_on():
+    from evenflow.spark.machine import Job
+
+    def fragile(rows, state):
+        state = list(state or [])
+        for value in rows["id"].to_pylist():
+            state.append(value)  # changed before the failure: a failed attempt must leave nothing behind
+            if value % 10 == 3:
+                raise ValueError(f"bad {value}")
+        return rows.select(["id"]), state
+
+    chance = random.Random(5)
+    ids = chance.sample(range(200), 40)
+    called = Job(fragile, sift=True).call(pa.table({"id": ids}), b"", 0)
+    good = [i for i in ids if i % 10 != 3]
+    assert called.output["id"].to_pylist() == good
+    assert [(r["id"].to_pylist(), why) for r, why in called.poison] == [
+        ([i], f"ValueError: bad {i}") for i in ids if i % 10 == 3
+    ]
+    from evenflow.spark.cells import decode_state
+
+    assert decode_state(called.encoded, list) == good
