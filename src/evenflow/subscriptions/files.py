@@ -116,15 +116,16 @@ def read_subscriptions(path: str) -> SubscriptionFile:
             texts.append(text.rstrip(" \t\r"))
             places.append((number, len(identifier) + 1))
     order = np.argsort(ranks(ids)).tolist()
-    parts = [Predicates.of([])]
+    parts, good = [Predicates.of([])], []
     for start in range(0, len(order), _AT_ONCE):
         chosen = order[start : start + _AT_ONCE]
         reading = read_lines([texts[number] for number in chosen])
         parts.append(reading.predicates)
+        good += [ids[chosen[row]] for row in reading.good.tolist()]
         for row, fault in reading.faults.items():
             number, before = places[chosen[row]]
             faults.append(Fault(name, number, before + fault.column, fault.message))
-    return SubscriptionFile([ids[number] for number in order], Predicates.joined(parts), sorted(faults))
+    return SubscriptionFile(good, Predicates.joined(parts), sorted(faults))
 
 
 def read_publications(path: str) -> PublicationFile:
