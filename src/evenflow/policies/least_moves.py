@@ -13,19 +13,20 @@ from evenflow.guards import LEAST_GAIN
 from evenflow.search.effort import Effort
 from evenflow.search.placement import Placement
 from evenflow.search.rearrange import rearrange
+from evenflow.search.shed import shed
 
 
 @dataclass(frozen=True, slots=True)
 class LeastMoves:
-    """Bring the nodes above the ceiling down to the target and move as little load as possible for it.
+    """Once a node is above the ceiling, bring all down to the target and move as little load as possible for it.
 
     Parameters
     ----------
     ceiling
-        Act only on nodes whose load over capacity is more than this fraction above the lower bound.
+        Act only when the peak is more than this fraction above the lower bound.
         The distance to ``target`` is hysteresis: without it two nodes trade one unit forever.
     target
-        Plan such nodes down to this fraction above the lower bound.
+        Then plan all nodes down to this fraction above the lower bound.
     gain
         Offer nothing unless the whole plan lowers the peak by this fraction:
         where the bound cannot be reached, noise would otherwise find a slightly better arrangement every time.
@@ -53,23 +54,29 @@ class LeastMoves:
         misplaced = placement.misplaced()
         if before <= draft.bound.value * (1 + self.ceiling) and not misplaced:
             return
-        found = rearrange(placement, _within_budget(draft, self.target), self.ceiling, self.target, Effort(self.effort))
+        level = _within_budget(draft, self.target)
+        if level > draft.bound.value * (1 + self.target):
+            # The budget does not pay for more than shedding, and for no unit that is heavier than needed.
+            found = placement.fresh()
+            shed(found, level, close=False)
+        else:
+            found = rearrange(placement, draft.bound.value, self.ceiling, self.target, Effort(self.effort))
         if found.peak() > before * (1 - self.gain) and not misplaced:
             return
         yield from offers(draft, found, misplaced)
 
 
 def _within_budget(draft: Draft, target: float) -> float:
-    """Return the lower bound, or the level above it that the churn budget pays for: the hottest nodes come first."""
-    capacity, bound = draft.snapshot.capacity, draft.bound.value
+    """Return the level to plan down to: the target, or what the churn budget pays for, the hottest nodes first."""
+    capacity, lowest = draft.snapshot.capacity, draft.bound.value * (1 + target)
     if draft.budget is None:
-        return bound
-    low, high = bound, draft.peak / (1 + target)
+        return lowest
+    low, high = lowest, max(lowest, draft.peak)
     while high - low > 1e-4 * high:
         middle = (low + high) / 2
-        over = np.maximum(0.0, draft.load - middle * (1 + target) * capacity).sum(axis=0)
+        over = np.maximum(0.0, draft.load - middle * capacity).sum(axis=0)
         low, high = (low, middle) if (draft.moved_load + over <= draft.budget).all() else (middle, high)
-    return high
+    return lowest if low == lowest else high
 
 
 def placement_of(draft: Draft) -> Placement:
@@ -83,7 +90,8 @@ def placement_of(draft: Draft) -> Placement:
 def offers(draft: Draft, found: Placement, misplaced: Collection[int]) -> Iterator[RowMove | tuple[RowMove, ...]]:
     """Offer the moves that lead to a placement, each once it lowers the peak of its two nodes.
 
-    Misplaced units leave in any case. Moves that never do alone, such as the two halves of a swap, are offered together with all that touch their nodes.
+    Misplaced units leave in any case.
+    Moves that never do alone, such as the two halves of a swap, are offered together with all that touch their nodes.
     """
     units = np.flatnonzero(found.owner != found.home)
     level = draft.utilisation
@@ -103,10 +111,13 @@ def offers(draft: Draft, found: Placement, misplaced: Collection[int]) -> Iterat
         if len(later) == len(waiting):
             break
         waiting = later
-    yield from _together(waiting)
+    for group in _together(waiting):
+        before, after = draft.peaks(group)
+        if after < before * (1 - LEAST_GAIN):  # the rest was needed on the way to the placement, but not for the peak
+            yield group
 
 
-def _together(moves: list[RowMove]) -> Iterator[tuple[RowMove, ...]]:
+def _together(moves: list[RowMove]) -> list[tuple[RowMove, ...]]:
     """Group moves that share nodes."""
     leader: dict[int, int] = {}
 
@@ -121,5 +132,4 @@ def _together(moves: list[RowMove]) -> Iterator[tuple[RowMove, ...]]:
     groups: dict[int, list[RowMove]] = {}
     for move in moves:
         groups.setdefault(find(move.giver), []).append(move)
-    for group in groups.values():
-        yield tuple(group)
+    return [tuple(group) for group in groups.values()]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from evenflow.search.beam import resettle
 from evenflow.search.effort import Effort
 from evenflow.search.exchange import descend
@@ -11,6 +9,7 @@ from evenflow.search.placement import Placement
 from evenflow.search.recall import recall
 from evenflow.search.shed import shed
 
+LEAST_SLACK, MOST_SLACK = 1e-3, 1e3  # how far above the bound shedding is tried: the double each time
 ROUNDING = 1e-9  # a level that was reached once can be missed by rounding the next time
 
 
@@ -24,14 +23,14 @@ def rearrange(placement: Placement, bound: float, ceiling: float, target: float,
     bound
         The lowest peak that could be reached.
     ceiling, target
-        Nodes this fraction above the bound are brought down to that fraction above it.
+        Fractions above the bound: where a peak is still good, and where to bring the nodes.
     effort
         How long to search when shedding alone does not do.
     """
     found = _search(placement.fresh(), bound, ceiling, target, effort)
     reached = found.peak()
     if reached <= bound * (1 + ceiling):
-        recall(found, bound * (1 + ceiling))
+        recall(found, bound * (1 + target))  # not up to the ceiling: the distance between the two is hysteresis
         return found
     # The aim was too high: nodes below what was reached gave up load for nothing.
     slack = reached * (1 + ROUNDING) / bound - 1
@@ -43,12 +42,13 @@ def rearrange(placement: Placement, bound: float, ceiling: float, target: float,
 
 
 def _search(placement: Placement, bound: float, ceiling: float, target: float, effort: Effort) -> Placement:
-    top, low = bound * (1 + ceiling) * (1 + ROUNDING), bound * (1 + target)
-    shed(placement, top, low)
-    slack = max(target, 1e-3)
-    while placement.peak() > max(top, bound * (1 + 1.5 * slack)) and np.isfinite(slack):
+    # Half-way to the ceiling is enough where the target is hard to reach.
+    top, low = bound * (1 + (ceiling + target) / 2) * (1 + ROUNDING), bound * (1 + target)
+    shed(placement, low)
+    slack = max(target, LEAST_SLACK)
+    while placement.peak() > max(top, bound * (1 + 1.5 * slack)) and slack < MOST_SLACK:
         slack *= 2
-        shed(placement, bound * (1 + 1.5 * slack), bound * (1 + slack))
+        shed(placement, bound * (1 + slack))
     descend(placement, top, low, effort)
     resettle(placement, top, low, effort)
     return placement

@@ -19,19 +19,18 @@ TRIES = 256  # nodes that one unit without room looks at
 ROUNDING = 1e-12  # shares of all load below this are no load
 
 
-def shed(placement: Placement, ceiling: float, goal: float) -> None:
-    """Bring the nodes above ``ceiling`` down to ``goal`` (both load over capacity) as far as single moves can."""
+def shed(placement: Placement, goal: float, *, close: bool = True) -> None:
+    """Bring all nodes down to ``goal`` (load over capacity) as far as single moves can.
+
+    What a node has too much in the end is lighter than any of its units; with ``close`` its lightest unit goes too.
+    """
     misplaced = placement.misplaced()
-    if not misplaced and not (placement.utilisation() > ceiling).any():
-        return
     most = np.minimum(goal * placement.capacity, placement.most)
-    # A node between goal and ceiling keeps what it has: that is the hysteresis.
-    most = np.where(placement.load <= ceiling * placement.capacity, np.maximum(most, placement.load), most)
     one = placement.load.shape[1] == 1
     sweep: _Sweep | _WideSweep = _Sweep(placement, most) if one else _WideSweep(placement, most)
     units = placement.units()
     order = units[np.lexsort((units, -placement.size(units)))]
-    sweep.run(order, misplaced)
+    sweep.run(order, misplaced, close=close)
     if sweep.moved:
         placement.shift_many(np.array(sweep.moved, np.int64), np.array(sweep.takers, np.int64))
 
@@ -54,7 +53,7 @@ class _Sweep:
         self.moved: list[int] = []
         self.takers: list[int] = []
 
-    def run(self, order: NDArray[np.int64], misplaced: set[int]) -> None:
+    def run(self, order: NDArray[np.int64], misplaced: set[int], *, close: bool) -> None:
         """Look at every unit once, and at the lightest unit of every node that is still too hot once more."""
         room, slack = self.room, self.slack
         weights = (self.placement.weight[order, 0] / self.placement.scale[0]).tolist()
@@ -67,7 +66,7 @@ class _Sweep:
             slack[giver] -= weight
             if excess > 0.0 and weight > 0.0:
                 lightest[giver] = unit, weight
-        for giver, (unit, weight) in sorted(lightest.items()):
+        for giver, (unit, weight) in sorted(lightest.items()) if close else ():
             if room[giver] < -ROUNDING:
                 self.give(unit, weight, giver, must=False)
 
@@ -132,7 +131,7 @@ class _WideSweep:
         self.moved: list[int] = []
         self.takers: list[int] = []
 
-    def run(self, order: NDArray[np.int64], misplaced: set[int]) -> None:
+    def run(self, order: NDArray[np.int64], misplaced: set[int], *, close: bool) -> None:
         """Look at every unit once, and at the lightest unit of every node that is still too hot once more."""
         weights = (self.placement.weight[order] / self.placement.scale).tolist()
         dims = range(len(self.room))
@@ -166,7 +165,7 @@ class _WideSweep:
                 self.slack[d, giver] = slack[d][giver]
             if excess > 0.0 and weight[hottest] > 0.0:
                 lightest[giver] = unit, weight
-        for giver, (unit, weight) in sorted(lightest.items()):
+        for giver, (unit, weight) in sorted(lightest.items()) if close else ():
             if min(row[giver] for row in room) < -ROUNDING:
                 give(unit, weight, giver, must=False)
 
