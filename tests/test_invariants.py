@@ -1,0 +1,94 @@
+"""The checker finds every kind of wrong, made by hand, and calls nothing wrong that is right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from evenflow.invariants import SliceCheck
+
+PUBLISH = [{"kind": "publish", "at": 0.0, "id": i, "slice": 0} for i in (1, 2)]
+COMMIT = [{"kind": "commit", "at": 1.0, "node": "a", "slices": {0: [1, 2]}}]
+FINAL = [{"kind": "final", "at": 9.0, "slice": 0, "ids": [1, 2]}]
+
+
+def owner(node: str, owns: bool, slice_id: int = 0) -> dict[str, Any]:
+    return {"kind": "owner", "at": 1.0, "node": node, "slice": slice_id, "owns": owns, "session": 1}
+
+
+def session(step: str, at: float, number: int = 2, slices: tuple[int, ...] = (0,)) -> dict[str, Any]:
+    return {"kind": "session", "at": at, "session": number, "step": step, "giver": "a", "taker": "b", "slices": slices}
+
+
+def found(*records: dict[str, Any]) -> dict[str, Any]:
+    return SliceCheck().read_all(records).findings()
+
+
+def test_a_good_run_has_no_findings():
+    moves = [owner("a", True), session("stop", 1.0), owner("a", False), owner("b", True), session("done", 1.5)]
+    row = found(*PUBLISH, *COMMIT, *moves, *FINAL)
+    assert (row["items"], row["processed"], row["sessions"], row["moves"]) == (2, 2, 1, 1)
+    assert (row["lost"], row["duplicated"], row["owner_violations"], row["unfinished_sessions"]) == (0, 0, 0, 0)
+    assert row["p95_session_s"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("records", "name", "count"),
+    [
+        ([*PUBLISH], "lost", 2),
+        ([*PUBLISH, {"kind": "commit", "at": 1.0, "node": "a", "slices": {0: [2]}}], "lost", 1),
+        ([*PUBLISH, *COMMIT, {"kind": "final", "at": 9.0, "slice": 0, "ids": [1]}], "lost", 1),
+        ([*PUBLISH, *COMMIT, {"kind": "final", "at": 9.0, "slice": 0, "ids": []}], "lost", 2),
+        ([*PUBLISH, *COMMIT, {"kind": "commit", "at": 2.0, "node": "b", "slices": {0: [2]}}], "duplicated", 1),
+        ([*PUBLISH, *COMMIT, *COMMIT, *COMMIT], "duplicated", 4),
+        ([*PUBLISH, {"kind": "commit", "at": 1.0, "node": "a", "slices": {0: [1, 1, 2]}}], "duplicated", 1),
+        ([*PUBLISH, *COMMIT, {"kind": "final", "at": 9.0, "slice": 0, "ids": [1, 2, 2]}], "duplicated", 1),
+        ([*PUBLISH, *COMMIT, *FINAL, *FINAL], "duplicated", 2),  # two owners at the end, each with the effects
+        ([owner("a", True), owner("b", True)], "owner_violations", 1),
+        ([owner("a", True), owner("b", False), owner("b", True)], "owner_violations", 1),
+        ([owner("a", True), owner("b", True), owner("a", True)], "owner_violations", 2),
+        ([session("stop", 1.0), session("expect", 2.0)], "unfinished_sessions", 1),
+        ([session("stop", 1.0), session("rolled back", 2.0)], "rolled_back_sessions", 1),
+    ],
+)
+def test_each_kind_of_wrong_is_found(records, name, count):
+    assert found(*records)[name] == count
+
+
+def test_what_is_not_wrong():
+    assert found(owner("a", True), owner("a", True))["owner_violations"] == 0  # it said so again after a crash
+    assert found(owner("a", True), owner("b", True, slice_id=1))["owner_violations"] == 0
+    assert found(owner("a", True), owner("a", False), owner("b", True))["owner_violations"] == 0
+    assert found(*COMMIT)["processed"] == 0  # an item that nobody published is not counted as processed
+
+
+def test_the_first_grant_is_no_session():
+    row = found(session("grant", 0.0, number=1), session("done", 0.1, number=1))
+    assert (row["sessions"], row["moves"], row["unfinished_sessions"]) == (0, 0, 0)
+
+
+def test_moves_are_slices_of_sessions_that_were_done():
+    steps = [session("stop", 0.0, 2, (1, 2)), session("done", 1.0, 2, (1, 2))]
+    rolled = [session("stop", 0.0, 3, (4,)), session("rolled back", 2.0, 3, (4,))]
+    row = found(*steps, *rolled)
+    assert (row["moves"], row["sessions"], row["p95_session_s"]) == (2, 2, 1.0)
+
+
+def test_faults_count_by_kind_and_step_and_only_real_sessions_are_faulted():
+    def fault(kind: str, number: int | None, step: str) -> dict[str, Any]:
+        return {"kind": "fault", "at": 1.0, "fault": kind, "session": number, "step": step}
+
+    faults = [fault("loss", 2, "ship"), fault("loss", 2, "ship"), fault("delay", 2, "open"), fault("loss", None, "")]
+    row = found(session("stop", 0.0), *faults, fault("loss", 99, "stop"))
+    assert row["faults"] == {"delay": {"open": 1}, "loss": {"ship": 2, "stop": 1}}
+    assert row["faulted_sessions"] == 1
+
+
+def test_items_in_flight_are_those_of_the_merged_caches():
+    merges = [{"kind": "merge", "at": 1.0, "node": "b", "session": 2, "items": n} for n in (3, 4)]
+    assert found(*merges)["items_in_flight"] == 7
+
+
+def test_kinds_it_does_not_know_are_passed_over():
+    assert found({"kind": "sample", "at": 0.0, "node": "a"}, {"kind": "weather", "at": 1.0})["items"] == 0
