@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from evenflow.slices.by_field import NO_SLICE, SliceIds
 
-_ARROW, _PICKLE = b"A", b"P"
+# Of 8 bytes: Arrow's columns behind the mark stay aligned, or its engine complains.
+_ARROW, _PICKLE = b"arrow   ", b"pickle  "
 
 
 def to_cell(table: Any) -> bytes:
@@ -61,7 +62,7 @@ def decode_state(content: bytes, fresh: Callable[[], Any]) -> Any:
     """Return the state that bytes hold; no bytes are a state that begins."""
     if not content:
         return fresh()
-    body = memoryview(content)[1:]
-    if content[:1] == _ARROW:
+    body = memoryview(content)[len(_ARROW) :]
+    if content.startswith(_ARROW):
         return pa.ipc.open_stream(body).read_all()
     return pickle.loads(body)  # noqa: S301 - written by ourselves, into the query's own checkpoint
