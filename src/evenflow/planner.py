@@ -40,7 +40,7 @@ def plan(snapshot: Snapshot, policy: Policy, settings: Settings | None = None) -
     (2, (2.0, 1.0))
     """
     draft = Draft(snapshot, settings)
-    asked = _guards_of(policy)
+    asked = _guards_of(policy, draft.settings)
     accepted: list[RowMove] = []
     refusals: Counter[str] = Counter()
     for proposal in policy.propose(draft):
@@ -54,10 +54,15 @@ def plan(snapshot: Snapshot, policy: Policy, settings: Settings | None = None) -
     return _result(draft, accepted, refusals)
 
 
-def _guards_of(policy: Policy) -> tuple[guards.Guard, ...]:
-    """Return the hard guards and those that the policy runs with."""
+def _guards_of(policy: Policy, settings: Settings) -> tuple[guards.Guard, ...]:
+    """Return the hard guards and those that the policy runs with, without those that have nothing to refuse."""
     chosen: Sequence[guards.Guard] = getattr(policy, "guards", guards.ALL)
-    return (*guards.HARD, *(g for g in chosen if g not in guards.HARD))
+    idle = {
+        guards.cooldown: not settings.cooling,
+        guards.churn_budget: settings.churn is None,
+        guards.limit: settings.limit is None,
+    }
+    return (*guards.HARD, *(g for g in chosen if g not in guards.HARD and not idle.get(g, False)))
 
 
 def _offer(proposal: Proposal, draft: Draft) -> tuple[RowMove, ...]:

@@ -78,14 +78,14 @@ def check(snapshot: Snapshot, asked: Settings, result: Plan, *, published: bool)
 
 
 @given(clusters(), SETTINGS, st.sampled_from(sorted(NAMES)))
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_every_plan_keeps_the_invariants(snapshot, asked, policy):
     result = plan(snapshot, named(policy), asked)
     check(snapshot, asked, result, published=policy != "least_moves")
 
 
 @given(clusters(misplaced=False))
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 def test_least_moves_offers_nothing_that_is_refused(snapshot):
     result = plan(snapshot, named("least_moves"))
     check(snapshot, Settings(), result, published=False)
@@ -93,7 +93,7 @@ def test_least_moves_offers_nothing_that_is_refused(snapshot):
 
 
 @given(clusters(misplaced=False))
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 def test_a_second_plan_has_little_left_to_do(snapshot):
     if snapshot.leaving:
         return
