@@ -57,7 +57,7 @@ def plan(snapshot: Snapshot, policy: Policy, settings: Settings | None = None) -
 def _guards_of(policy: Policy, settings: Settings) -> tuple[guards.Guard, ...]:
     """Return the hard guards and those that the policy runs with, without those that have nothing to refuse."""
     chosen: Sequence[guards.Guard] = getattr(policy, "guards", guards.ALL)
-    idle = {
+    idle: dict[guards.Guard, bool] = {
         guards.cooldown: not settings.cooling,
         guards.churn_budget: settings.churn is None,
         guards.limit: settings.limit is None,
