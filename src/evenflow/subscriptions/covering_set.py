@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from evenflow.subscriptions.forms import FormsOf
 
 Engine = Literal["auto", "python", "numba"]
-_COMPILED_FROM = 2000  # below this, loading the compiled kernels costs more than they save
+_COMPILED_FROM = 5000  # below this, loading the compiled kernels costs more than they save
 
 
 @dataclass(frozen=True, slots=True)
