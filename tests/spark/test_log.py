@@ -68,6 +68,19 @@ def test_pruning_keeps_the_fold_and_what_comes_after_it(place):
     assert log.append(moves(1, first=40)) == 123
 
 
+def test_a_snapshot_of_everything_is_enough_to_begin_again(place):
+    entries = moves(40)
+    log = ControlLog(place, Routes(8, 4, 4))
+    log.append(entries)
+    log.prune(120, every=50)
+    assert place.names("log") == ["snapshot-000000000120"]
+    late = ControlLog(place, Routes(8, 4, 4))
+    assert late.at(120).plain() == Routes(8, 4, 4).apply(entries).plain()
+    assert late.between(late.first(), late.length()) == []
+    assert late.append(moves(1, first=40)) == 123
+    assert late.at(123).lane == log.at(123).lane
+
+
 def test_a_hole_a_broken_file_and_a_second_writer_stop_everything(place):
     def begin() -> ControlLog:
         return ControlLog(place, Routes(8, 4, 4))

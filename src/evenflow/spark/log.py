@@ -52,7 +52,7 @@ class ControlLog:
         if version > self.routes.version:
             if all(last < version for last, _ in self._files.values()):
                 self._list()
-            if self.routes.version < min(self._files, default=0):
+            if self.routes.version < self._begin():
                 self._restart(version)  # what is missing here was pruned
             self.routes.apply(self.between(self.routes.version, version))
         return self.routes
@@ -66,7 +66,7 @@ class ControlLog:
     def first(self) -> int:
         """Return the first entry that was not pruned."""
         self._list()
-        return min(self._files, default=0)
+        return self._begin()
 
     def between(self, start: int, end: int) -> list[Entry]:
         """Return the entries from ``start`` up to ``end``."""
@@ -112,6 +112,9 @@ class ControlLog:
         for old in self._snapshots:
             self._place.delete(f"{FOLDER}/{SNAPSHOT}{old:0{_DIGITS}}")
         self._list()
+
+    def _begin(self) -> int:
+        return min(self._files, default=max([0, *self._snapshots]))  # a snapshot may have replaced every file
 
     def _list(self) -> None:
         self._files, self._snapshots = {}, []
