@@ -85,6 +85,7 @@ def _subcommand(experiment: Experiment) -> Any:
             run=given.pop("run"),
             report=given.pop("report"),
             json=given.pop("json"),
+            spark=given.pop("spark"),
             options={name: value for name, value in given.items() if value is not None},
         )
 
@@ -104,6 +105,9 @@ def _parameters(experiment: Experiment) -> list[inspect.Parameter]:
         *(_option(key, str | None, None, texts[key], "VALUE") for key in experiment.options),
         _option("run", Path | None, None, "Write run.json and trace.jsonl here.", "DIR"),
         _option("report", Path | None, None, "Write a page with numbers and figures here.", "DIR"),
+        _option(
+            "spark", bool, False, "Run every seed as a task of Spark, and write rows.parquet to the --run directory."
+        ),
         _option("json", bool, False, "Print one JSON object."),
     ]
 

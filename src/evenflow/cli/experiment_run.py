@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json as json_module
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,9 @@ from rich.table import Table
 
 from evenflow.cli.output import print_json, print_rich, say, stderr
 from evenflow.errors import BadInput
-from evenflow.experiments.campaign import run_campaign
+from evenflow.experiments.campaign import Elsewhere, run_campaign
 from evenflow.experiments.registry import Experiment
+from evenflow.experiments.rows_file import ROWS, write_rows
 from evenflow.experiments.settings import parse_settings
 from evenflow.experiments.summary import aggregate, plain
 from evenflow.rundir import TRACE, claim_run_directory, write_run
@@ -29,6 +32,7 @@ def run_experiment(
     run: Path | None,
     report: Path | None,
     json: bool,
+    spark: bool = False,
 ) -> None:
     """Run ``experiment`` over ``seeds`` and show the result in every form that was asked for."""
     settings = _settings(experiment, words, options)
@@ -37,12 +41,15 @@ def run_experiment(
         _claim_report_directory(report)
     if run is not None:
         claim_run_directory(run)
+        (run / ROWS).unlink(missing_ok=True)
         write_run(run, {"experiment": experiment.name, "settings": plain_settings, "seeds": list(seeds)})
     begun = time.perf_counter()
-    with _progress(hidden=len(seeds) == 1) as progress:
+    with _workers(experiment.name, spark=spark) as elsewhere, _progress(hidden=len(seeds) == 1) as progress:
         task = progress.add_task(experiment.name, total=len(seeds))
         trace = None if run is None else run / TRACE
-        rows = run_campaign(experiment, settings, seeds, trace, on_row=lambda: progress.advance(task))
+        rows = run_campaign(experiment, settings, seeds, trace, lambda: progress.advance(task), elsewhere)
+    if run is not None and spark:
+        write_rows(run / ROWS, rows)
     result = {
         "experiment": experiment.name,
         "settings": plain_settings,
@@ -110,6 +117,23 @@ def _progress(*, hidden: bool) -> Progress:
     console = stderr()
     # A log file wants no bars; a single seed is over before a bar says anything.
     return Progress(*columns, console=console, transient=True, disable=hidden or not console.is_terminal)
+
+
+@contextmanager
+def _workers(name: str, *, spark: bool) -> Iterator[Elsewhere | None]:
+    """Give the campaign Spark's workers, if they were asked for, and let them go afterwards."""
+    if not spark:
+        yield None
+        return
+    from evenflow.spark.submitted import make_importable, session
+    from evenflow.spark.sweep import sweep
+
+    make_importable(Path.cwd())  # a person's own policy lies beside them
+    started = session(f"evenflow experiment {name}")
+    try:
+        yield partial(sweep, started)
+    finally:
+        started.stop()
 
 
 def _claim_report_directory(path: Path) -> None:

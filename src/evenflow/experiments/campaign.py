@@ -1,4 +1,4 @@
-"""A campaign runs one experiment over its seeds, on all cores, and returns the rows in the order of the seeds."""
+"""A campaign runs one experiment over its seeds, on all cores or elsewhere, and returns the rows in the order of the seeds."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 from evenflow.experiments.registry import Experiment, TraceWriter
 from evenflow.experiments.summary import plain
@@ -16,6 +18,8 @@ from evenflow.trace import JsonlTrace
 
 PlainRow = dict[str, Any]
 Run = Callable[[Any, int, TraceWriter | None], Mapping[str, object]]
+Elsewhere = Callable[["SeedRun", Sequence[int], Callable[[int, "SeedDone"], None]], None]
+"""Calls a function for every seed on other machines, and hands each result back as it is done."""
 
 
 def run_campaign(
@@ -24,6 +28,7 @@ def run_campaign(
     seeds: Sequence[int],
     trace: Path | None = None,
     on_row: Callable[[], None] = lambda: None,
+    elsewhere: Elsewhere | None = None,
 ) -> list[PlainRow]:
     """Run ``experiment`` once per seed.
 
@@ -35,19 +40,24 @@ def run_campaign(
         Where the records go, one JSON line each; with several seeds each record also says its ``seed``.
     on_row
         Called whenever a seed is done, for a progress bar.
+    elsewhere
+        Runs the seeds somewhere else than in processes of this machine.
 
     Returns
     -------
     list of dict
         One plain row per seed, ``seed`` first, in the order of ``seeds`` whatever order they finished in.
     """
-    if len(seeds) == 1:
+    if len(seeds) == 1 and elsewhere is None:
         row = _run_seed(experiment.run, settings, seeds[0], trace, name_seed=False)
         on_row()
         return [row]
     parts = {seed: None if trace is None else trace.with_name(f"{trace.name}.{seed}.part") for seed in seeds}
     try:
-        rows = _run_in_processes(experiment.run, settings, parts, on_row)
+        if elsewhere is None:
+            rows = _run_in_processes(experiment.run, settings, parts, on_row)
+        else:
+            rows = _run_elsewhere(elsewhere, SeedRun(experiment.run, settings, trace is not None), parts, on_row)
         if trace is not None:
             _join_parts(trace, [part for part in parts.values() if part is not None])
     finally:
@@ -79,6 +89,48 @@ def _run_in_processes(
             child.terminate()
         raise
     pool.shutdown()
+    return rows
+
+
+class SeedDone(NamedTuple):
+    """One seed's row, and its trace as it would be in a file."""
+
+    row: PlainRow
+    trace: bytes
+
+
+@dataclass(frozen=True)
+class SeedRun:
+    """Runs one seed where no file of this machine can be written."""
+
+    run: Run
+    settings: Any
+    traced: bool
+    name_seed: bool = True
+
+    def __call__(self, seed: int) -> SeedDone:
+        """Return the row and the trace."""
+        if not self.traced:
+            return SeedDone(_run_seed(self.run, self.settings, seed, None, name_seed=False), b"")
+        with TemporaryDirectory() as folder:
+            part = Path(folder) / "part"
+            row = _run_seed(self.run, self.settings, seed, part, name_seed=self.name_seed)
+            return SeedDone(row, part.read_bytes())
+
+
+def _run_elsewhere(
+    elsewhere: Elsewhere, run: SeedRun, parts: Mapping[int, Path | None], on_row: Callable[[], None]
+) -> dict[int, PlainRow]:
+    rows = {}
+
+    def done(seed: int, result: SeedDone) -> None:
+        rows[seed] = result.row
+        part = parts[seed]
+        if part is not None:
+            part.write_bytes(result.trace)
+        on_row()
+
+    elsewhere(replace(run, name_seed=len(parts) > 1), list(parts), done)
     return rows
 
 
