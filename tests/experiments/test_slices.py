@@ -250,3 +250,61 @@ class TestSummary:
         assert is_even(1.529, 1.5)
         assert not is_even(1.54, 1.5)
         assert not is_even(1.049, 1.01)
+
+
+class TestFigures:
+    @pytest.mark.parametrize(
+        ("name", "words", "titles"),
+        [
+            ("slices-join", ["rate=50", "sensors=100"], ["How even", "Load of each node", "How long sessions"]),
+            ("slices-drift", [*SMALL[:4], "rate=50"], ["How even", "Load of each node", "How long sessions"]),
+            ("slices-scale", TestScale.WORDS, ["How even", "How long sessions"]),
+            ("slices-rounds", ["rounds=200"], ["How even each plan"]),
+            ("slices-chaos", ["seconds=5"], ["Faults by kind and step", "Sessions"]),
+        ],
+    )
+    def test_a_report_shows_them(self, name, words, titles):
+        experiment = find(name)
+        settings = parse_settings(experiment.settings, words)
+        rows = [{"seed": seed, **experiment.run(settings, seed, None)} for seed in (1, 2)]
+        assert experiment.figures is not None
+        parts = experiment.figures(rows, settings)
+        assert [part.title for part in parts if part.title != "Every seed"] == [
+            next(part.title for part in parts if part.title.startswith(title)) for title in titles
+        ]
+        assert any("No published figures exist" in part.caption for part in parts)
+        for part in parts:
+            for series in getattr(part, "series", ()):
+                assert 0 < len(series.x) == len(series.y) <= 100
+
+    def test_the_curves_say_what_happened(self):
+        row = run("slices-join", "rate=50", "sensors=100")
+        curves = row["series"]
+        assert curves["changes"] == [20.0]
+        assert curves["at"] == [10.0, 20.0, 30.0, 40.0, 50.0, 60.0]
+        assert curves["load_pct"]["node-2"][:2] == [None, None]  # it was not there
+        assert curves["load_pct"]["node-2"][-1] > 10.0
+        assert [count for _, count in curves["moves"]] == [5, 4]
+        assert len(curves["session_s"]) == row["sessions"]
+
+    def test_the_faults_of_all_seeds_are_in_one_table(self):
+        experiment = find("slices-chaos")
+        faults = [{"loss": {"ship": 2}}, {"loss": {"ship": 1, "clean": 4}, "delay": {"stop": 5}}]
+        rows = [
+            {"seed": n, "faults": f, "lost": 0, "duplicated": 0, "owner_violations": 0} for n, f in enumerate(faults)
+        ]
+        assert experiment.figures is not None
+        table = experiment.figures(rows, None)[0]
+        assert table.columns == [
+            "fault",
+            "stop",
+            "expect",
+            "remove",
+            "ship",
+            "open",
+            "readmit",
+            "resume",
+            "clean",
+            "all",
+        ]
+        assert table.rows == [["delay", 5, 0, 0, 0, 0, 0, 0, 0, 5], ["loss", 0, 0, 0, 3, 0, 0, 0, 4, 7]]

@@ -17,6 +17,7 @@ from rich.table import Table
 from evenflow.cli.output import print_json, print_rich, say, stderr
 from evenflow.errors import BadInput
 from evenflow.experiments.campaign import Elsewhere, run_campaign
+from evenflow.experiments.figures import SERIES
 from evenflow.experiments.registry import Experiment
 from evenflow.experiments.rows_file import ROWS, write_rows
 from evenflow.experiments.settings import parse_settings
@@ -74,7 +75,7 @@ def summary_table(result: Mapping[str, Any]) -> Table:
     if len(rows) == 1:
         table = Table("", "value", title=f"{result['experiment']}, seed {rows[0]['seed']}")
         for name, value in rows[0].items():
-            if name != "seed":
+            if name not in ("seed", SERIES):
                 table.add_row(words_of(name), text_of(value))
     else:
         measures = ("total", "mean", "median", "max")

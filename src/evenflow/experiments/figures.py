@@ -8,6 +8,9 @@ from typing import Literal
 
 Kind = Literal["line", "step", "points", "bars"]
 
+SERIES = "series"
+"""The field of a row that only figures read: curves, not numbers; tables leave it out."""
+
 
 @dataclass(frozen=True, slots=True)
 class Series:

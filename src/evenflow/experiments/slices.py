@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from evenflow.experiments.figures import SERIES
 from evenflow.experiments.registry import Experiment, TraceWriter
 from evenflow.experiments.settings import setting
 from evenflow.experiments.slices_chaos import CHAOS, quiet
+from evenflow.experiments.slices_figures import series_of, stream_figures
 from evenflow.experiments.slices_kill import KILL
 from evenflow.experiments.slices_rounds import ROUNDS
 from evenflow.experiments.slices_scale import SCALE
@@ -159,7 +161,13 @@ class Bench:
         counts = ("items", "processed", "lost", "duplicated", "owner_violations", "sessions", "unfinished_sessions")
         final = self.summary.check.findings()
         row.update({name: final[name] for name in counts})
-        return {**row, "zipf": self.exponent, "rounds_to_even": self.rounds_to_even(), "events": sim.events}
+        return {
+            **row,
+            "zipf": self.exponent,
+            "rounds_to_even": self.rounds_to_even(),
+            "events": sim.events,
+            SERIES: series_of(self.summary, settings.seconds),
+        }
 
     def rounds_to_even(self) -> int | None:
         """Return how many balancing rounds it took to become even, after the change if there is one."""
@@ -206,11 +214,27 @@ def _watch_idle(bench: Bench, settings: Drains) -> None:
 
 
 EXPERIMENTS = (
-    Experiment("slices-join", "nodes join while items flow; slices even out.", Join, run_join),
-    Experiment("slices-drain", "a node is drained on request, another because it idles.", Drains, run_drain),
-    Experiment("slices-skew", "a Zipf-skewed stream is spread evenly from measured samples.", Stream, run_stream),
-    Experiment("slices-drift", "the hot set jumps or drifts slowly, and the balancer follows.", Drifts, run_stream),
-    Experiment("slices-hetero", "nodes whose capacities differ 1:10 get shares that fit.", Hetero, run_stream),
+    Experiment("slices-join", "nodes join while items flow; slices even out.", Join, run_join, stream_figures),
+    Experiment(
+        "slices-drain", "a node is drained on request, another because it idles.", Drains, run_drain, stream_figures
+    ),
+    Experiment(
+        "slices-skew",
+        "a Zipf-skewed stream is spread evenly from measured samples.",
+        Stream,
+        run_stream,
+        stream_figures,
+    ),
+    Experiment(
+        "slices-drift",
+        "the hot set jumps or drifts slowly, and the balancer follows.",
+        Drifts,
+        run_stream,
+        stream_figures,
+    ),
+    Experiment(
+        "slices-hetero", "nodes whose capacities differ 1:10 get shares that fit.", Hetero, run_stream, stream_figures
+    ),
     CHAOS,
     KILL,
     ROUNDS,

@@ -11,6 +11,7 @@ from evenflow.actor import Received
 from evenflow.experiments.registry import Experiment, TraceWriter
 from evenflow.experiments.settings import setting
 from evenflow.experiments.slices_faults import Faults
+from evenflow.experiments.slices_figures import chaos_figures
 from evenflow.experiments.slices_world import BALANCER, World
 from evenflow.invariants import SliceCheck
 from evenflow.sim import Network, Simulation
@@ -140,4 +141,5 @@ CHAOS = Experiment(
     "every fault at random moments of a session; nothing lost, nothing twice.",
     ChaosSettings,
     run,
+    chaos_figures,
 )

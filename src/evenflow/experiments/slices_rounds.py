@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenflow import imbalance
+from evenflow.experiments.figures import SERIES
 from evenflow.experiments.registry import Experiment, TraceWriter
 from evenflow.experiments.settings import setting
+from evenflow.experiments.slices_figures import quantiles, rounds_figures
 from evenflow.model import ONE_DIMENSION, Snapshot
 from evenflow.planner import plan
 from evenflow.policies import named
@@ -61,6 +63,7 @@ def run(settings: RoundsSettings, seed: int, trace: TraceWriter | None) -> Mappi
         "imbalance_p95_pct": float(np.percentile(gaps, 95)),
         "imbalance_max_pct": float(np.max(gaps)),
         "moved_over_needed": moved / needed if needed else None,
+        SERIES: {"above_pct": quantiles(gaps)},
     }
 
 
@@ -102,5 +105,6 @@ ROUNDS = Experiment(
     "nodes come and go, loads are drawn anew, a hot slice may appear; how even is each plan.",
     RoundsSettings,
     run,
+    rounds_figures,
     options=("rounds",),
 )

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evenflow.experiments.figures import SERIES
 from evenflow.experiments.registry import Experiment, TraceWriter
 from evenflow.experiments.settings import setting
+from evenflow.experiments.slices_figures import scale_figures, series_of
 from evenflow.experiments.slices_summary import Summary
 from evenflow.experiments.slices_workload import zipf
 from evenflow.experiments.slices_world import BALANCER
@@ -135,6 +137,13 @@ def run(settings: ScaleSettings, seed: int, trace: TraceWriter | None) -> Mappin
         "gap": ratio / floor - 1.0,
         "balancer_messages_per_s": sum(messages.values()) / settings.seconds,
         "events": sim.events,
+        SERIES: {
+            **series_of(summary, settings.seconds),
+            "load_pct": {},  # too many nodes to be shown one by one
+            "at": [at for at, _, _ in evenness],
+            "max_over_mean": [ratio for _, ratio, _ in evenness],
+            "floor": [floor for _, _, floor in evenness],
+        },
     }
 
 
@@ -153,4 +162,5 @@ SCALE = Experiment(
     "3,000 nodes, 30,000 slices, 300,000 publishers, 24 Gbit/s: the same actors, rates instead of items.",
     ScaleSettings,
     run,
+    scale_figures,
 )

@@ -7,12 +7,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from evenflow.invariants import SliceCheck
 
 EVEN = 1.05  # a state counts as even when max/mean is at most this,
 AT_FLOOR = 1.02  # or this many times what one hot slice allows
+
+
+class Stay(NamedTuple):
+    """A node's capacity, and from when to when it was there."""
+
+    capacity: float
+    joined: float
+    left: float = float("inf")
+
+    def at(self, time: float) -> bool:
+        """Say whether it was there at a time."""
+        return self.joined < time <= self.left
 
 
 @dataclass(slots=True)
@@ -35,7 +47,7 @@ class Summary:
     node_work: dict[int, Counter[str]] = field(default_factory=dict)  # window → node → items
     slice_work: dict[int, Counter[int]] = field(default_factory=dict)
     moved: list[tuple[float, int, str, str]] = field(default_factory=list)  # at, slice, giver, taker
-    alive: dict[int, set[str]] = field(default_factory=dict)
+    stays: dict[str, Stay] = field(default_factory=dict)
 
     def read(self, record: Mapping[str, Any]) -> None:
         """Take one record."""
@@ -53,8 +65,10 @@ class Summary:
             self.owner[record["slice"]] = record["node"]
         elif kind == "node" and record["step"] == "joined":
             self.capacity[record["node"]] = record["capacity"]
+            self.stays[record["node"]] = Stay(record["capacity"], record["at"])
         elif kind == "node" and record["step"] == "let go":
             del self.capacity[record["node"]]
+            self.stays[record["node"]] = self.stays[record["node"]]._replace(left=record["at"])
         elif kind == "session" and record["step"] == "done" and record["giver"]:
             self.moved += [(record["at"], s, record["giver"], record["taker"]) for s in record["slices"]]
 
@@ -72,9 +86,7 @@ class Summary:
         first, last = int(start / self.window_s + 0.999), int(end / self.window_s)
         ratios, floors = [], []
         for window in range(first, last):
-            work = {n: float(self.node_work.get(window, Counter())[n]) for n in self.capacity}
-            hottest = float(max(self.slice_work.get(window, Counter()).values(), default=0))
-            ratio, floor = _ratio(work, self.capacity, hottest)
+            ratio, floor = self.evenness(window, self.capacity)
             ratios.append(ratio)
             floors.append(floor)
         mean_ratio = fmean(ratios) if ratios else None
@@ -87,6 +99,21 @@ class Summary:
             "gap": None if mean_ratio is None or mean_floor is None else mean_ratio / mean_floor - 1.0,
             "thrash_pct": self.thrash_pct(),
         }
+
+    def evenness(self, window: int, capacity: Mapping[str, float] | None = None) -> tuple[float, float]:
+        """Return max/mean of the work done in a window over capacity, and its floor; of the nodes of that time."""
+        end = (window + 1) * self.window_s
+        present = capacity if capacity is not None else {n: s.capacity for n, s in self.stays.items() if s.at(end)}
+        work = {n: float(self.node_work.get(window, Counter())[n]) for n in present}
+        hottest = float(max(self.slice_work.get(window, Counter()).values(), default=0))
+        return _ratio(work, present, hottest)
+
+    def load_pct(self, node: str, window: int) -> float | None:
+        """Return the work a node did in a window, in per cent of its capacity; nothing if it was not there."""
+        stay = self.stays[node]
+        if not stay.at((window + 1) * self.window_s):
+            return None
+        return 100.0 * self.node_work.get(window, Counter())[node] / (self.window_s * stay.capacity)
 
     def thrash_pct(self) -> float:
         """Return the share of moves that were undone or redone within one phase of the world, in per cent."""

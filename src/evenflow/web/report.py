@@ -78,7 +78,8 @@ def write_experiment_report(
     rows = result["rows"]
     measures = ("total", "mean", "median", "max")
     numbers = [[name, *(result[m].get(name) for m in measures)] for name in result["mean"]]
-    fields = list(dict.fromkeys(name for row in rows for name in row))
+    # Objects would make a column of braces; figures show them, and the JSON has them.
+    fields = list(dict.fromkeys(name for row in rows for name, value in row.items() if not isinstance(value, Mapping)))
     seeds = f"seed {rows[0]['seed']}" if len(rows) == 1 else f"{len(rows)} seeds"
     tables = [
         Table("Numbers", ["", *measures], numbers, f"Over {seeds}; nulls are left out."),
