@@ -111,6 +111,9 @@ class _Reader:
             pinned=self.pinned(units),
             allowed=self.allowed(units, rows),
         )
+        with np.errstate(over="ignore"):
+            if not np.isfinite(snapshot.load.sum(axis=0) / snapshot.capacity.min(axis=0)).all():
+                self.refuse("loads whose sum is no finite number", "loads that can be added", "units")
         return Request(snapshot, settings, (node_names, unit_names))
 
     def refuse(self, given: str, allowed: str, place: str) -> NoReturn:

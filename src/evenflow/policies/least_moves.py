@@ -18,15 +18,15 @@ from evenflow.search.shed import shed
 
 @dataclass(frozen=True, slots=True)
 class LeastMoves:
-    """Once a node is above the ceiling, bring all down to the target and move as little load as possible for it.
+    """Bring the nodes above the ceiling down to the target and move as little load as possible for it.
 
     Parameters
     ----------
     ceiling
-        Act only when the peak is more than this fraction above the lower bound.
+        Act only on nodes whose load over capacity is more than this fraction above the lower bound.
         The distance to ``target`` is hysteresis: without it two nodes trade one unit forever.
     target
-        Then plan all nodes down to this fraction above the lower bound.
+        Plan such nodes down to this fraction above the lower bound, and fill no other node above it.
     gain
         Offer nothing unless the whole plan lowers the peak by this fraction:
         where the bound cannot be reached, noise would otherwise find a slightly better arrangement every time.
@@ -50,25 +50,26 @@ class LeastMoves:
     def propose(self, draft: Draft) -> Iterator[RowMove | tuple[RowMove, ...]]:
         """Offer what leads to the best placement found, the hottest givers first."""
         placement = placement_of(draft)
-        before = placement.peak() if len(draft.load) else 0.0
-        misplaced = placement.misplaced()
-        if before <= draft.bound.value * (1 + self.ceiling) and not misplaced:
+        before, misplaced = draft.peak, placement.misplaced()
+        bound = max(draft.bound.value, placement.fixed_peak())  # units that rest or are under way cannot help now
+        if before <= bound * (1 + self.ceiling) and not misplaced:
             return
-        level = _within_budget(draft, self.target)
-        if level > draft.bound.value * (1 + self.target):
+        lowest = bound * (1 + self.target)
+        level = _within_budget(draft, lowest)
+        if level > lowest:
             # The budget does not pay for more than shedding, and for no unit that is heavier than needed.
             found = placement.fresh()
-            shed(found, level, close=False)
+            shed(found, level, level, close=False)
         else:
-            found = rearrange(placement, draft.bound.value, self.ceiling, self.target, Effort(self.effort))
+            found = rearrange(placement, bound, self.ceiling, self.target, Effort(self.effort))
         if found.peak() > before * (1 - self.gain) and not misplaced:
             return
         yield from offers(draft, found, misplaced)
 
 
-def _within_budget(draft: Draft, target: float) -> float:
-    """Return the level to plan down to: the target, or what the churn budget pays for, the hottest nodes first."""
-    capacity, lowest = draft.snapshot.capacity, draft.bound.value * (1 + target)
+def _within_budget(draft: Draft, lowest: float) -> float:
+    """Return the level to plan down to: the lowest, or what the churn budget pays for, the hottest nodes first."""
+    capacity = draft.snapshot.capacity
     if draft.budget is None:
         return lowest
     low, high = lowest, max(lowest, draft.peak)

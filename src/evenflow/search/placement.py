@@ -86,6 +86,13 @@ class Placement:
         """Return the highest load over capacity."""
         return float(self.utilisation().max())
 
+    def fixed_peak(self) -> float:
+        """Return the highest load over capacity of what may not move: no search gets below it."""
+        rows, load = self.units(), self.load.copy()
+        for d in range(load.shape[1]):
+            load[:, d] -= np.bincount(self.owner[rows], weights=self.weight[rows, d], minlength=len(load))
+        return float((load / self.capacity).max(initial=0.0))
+
     def moved(self) -> float:
         """Return the moved load, as the largest share of a dimension's total."""
         away = self.owner != self.home

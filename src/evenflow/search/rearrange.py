@@ -23,7 +23,7 @@ def rearrange(placement: Placement, bound: float, ceiling: float, target: float,
     bound
         The lowest peak that could be reached.
     ceiling, target
-        Fractions above the bound: where a peak is still good, and where to bring the nodes.
+        Nodes this fraction above the bound are brought down to that fraction above it.
     effort
         How long to search when shedding alone does not do.
     """
@@ -42,13 +42,12 @@ def rearrange(placement: Placement, bound: float, ceiling: float, target: float,
 
 
 def _search(placement: Placement, bound: float, ceiling: float, target: float, effort: Effort) -> Placement:
-    # Half-way to the ceiling is enough where the target is hard to reach.
-    top, low = bound * (1 + (ceiling + target) / 2) * (1 + ROUNDING), bound * (1 + target)
-    shed(placement, low)
+    top, low = bound * (1 + ceiling) * (1 + ROUNDING), bound * (1 + target)
+    shed(placement, top, low)
     slack = max(target, LEAST_SLACK)
     while placement.peak() > max(top, bound * (1 + 1.5 * slack)) and slack < MOST_SLACK:
         slack *= 2
-        shed(placement, bound * (1 + slack))
+        shed(placement, bound * (1 + slack), bound * (1 + slack))
     descend(placement, top, low, effort)
     resettle(placement, top, low, effort)
     return placement

@@ -19,13 +19,15 @@ TRIES = 256  # nodes that one unit without room looks at
 ROUNDING = 1e-12  # shares of all load below this are no load
 
 
-def shed(placement: Placement, goal: float, *, close: bool = True) -> None:
-    """Bring all nodes down to ``goal`` (load over capacity) as far as single moves can.
+def shed(placement: Placement, ceiling: float, goal: float, *, close: bool = True) -> None:
+    """Bring the nodes above ``ceiling`` down to ``goal`` (both load over capacity) as far as single moves can.
 
     What a node has too much in the end is lighter than any of its units; with ``close`` its lightest unit goes too.
     """
     misplaced = placement.misplaced()
     most = np.minimum(goal * placement.capacity, placement.most)
+    # A node between goal and ceiling keeps what it has: that is the hysteresis.
+    most = np.where(placement.load <= ceiling * placement.capacity, np.maximum(most, placement.load), most)
     one = placement.load.shape[1] == 1
     sweep: _Sweep | _WideSweep = _Sweep(placement, most) if one else _WideSweep(placement, most)
     units = placement.units()
