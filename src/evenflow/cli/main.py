@@ -22,6 +22,7 @@ from evenflow.cli.experiment import experiment_group
 from evenflow.cli.match import match
 from evenflow.cli.output import say
 from evenflow.cli.plan import plan
+from evenflow.cli.run import run
 from evenflow.errors import BadInput
 
 app = typer.Typer(
@@ -36,6 +37,7 @@ app.command()(demo)
 app.command()(doctor)
 app.command()(match)
 app.command()(plan)
+app.command()(run)
 app.add_typer(bench_group, name="bench")
 app.add_typer(experiment_group, name="experiment")
 
