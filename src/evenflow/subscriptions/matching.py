@@ -1,13 +1,14 @@
 """The matching engine: which of many subscriptions each event matches, many events at a time.
 
-An index is a large compiled segment, a small one for what was added since, and marks for what was removed;
-when the last two pass a twentieth of the whole, it is compiled anew.
+An index is a large compiled segment, small ones for what was added since, and marks for what was removed;
+when additions and removals pass a twentieth of the whole, it is compiled anew.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
+from itertools import groupby
 from types import ModuleType
 from typing import Literal
 
@@ -28,6 +29,7 @@ Engine = Literal["auto", "numpy", "numba"]
 Id = str | int
 REBUILD_SHARE = 0.05
 REBUILD_LEAST = 4096
+DELTAS = 16  # segments of additions before they are joined
 _COMPILED_FROM = 4096  # below this, loading the compiled kernels costs more than they save
 
 
@@ -95,9 +97,9 @@ class Index:
         self._alive_shared = False
         self._dead = 0
         self._base = compile_segment(predicates, np.arange(len(ids), dtype=np.int32))
-        self._delta: Segment | None = None
-        self._added: list[Predicates] = []  # what the delta was compiled from, and what waits
-        self._waiting: list[Subscription] = []
+        self._deltas: list[Segment] = []
+        self._added: list[Predicates] = []  # what the deltas were compiled from
+        self._waiting: list[Predicates | Subscription] = []
         self._waiting_ids: list[Id] = []
 
     def __len__(self) -> int:
@@ -137,8 +139,7 @@ class Index:
         if len(ids) != predicates.count:
             raise BadInput(f"{len(ids)} ids for {predicates.count} subscriptions", "one id each", "add_many")
         self._claim(ids)
-        self._lay_out_waiting()
-        self._added.append(predicates)
+        self._waiting.append(predicates)
 
     def remove(self, name: Id) -> None:
         """Remove a subscription.
@@ -172,7 +173,7 @@ class Index:
         return Matches(self._segments(), self._ids, alive, columns, kernels(self._engine, len(self)))
 
     def _segments(self) -> list[Segment]:
-        return [self._base] if self._delta is None else [self._base, self._delta]
+        return [self._base, *self._deltas]
 
     def _number_of(self) -> dict[Id, int]:
         """Give the number of each id, made when it is first needed: an index that never changes does without."""
@@ -190,13 +191,14 @@ class Index:
             kind = type(ids[0])
             self._ids = self._ids.cast(pa.string() if kind is str else pa.int64())
         new = dict(zip(ids, range(self._size, self._size + len(ids)), strict=True))
-        for name in new:
-            if type(name) is not kind:
-                raise BadInput(f"the id {name!r}", f"ids of one type, here {kind.__name__}", "add")
-            if name in numbers:
-                raise BadInput(f"the id {name!r} twice", "one subscription per id", "add")
-        if len(new) < len(ids):
-            raise BadInput("an id twice", "one subscription per id", "add")
+        if wrong := set(map(type, new)) - {kind}:
+            name = next(name for name in new if type(name) in wrong)
+            raise BadInput(f"the id {name!r}", f"ids of one type, here {kind.__name__}", "add")
+        if len(new) < len(ids) or not numbers.keys().isdisjoint(new):
+            twice = next((name for name in new if name in numbers), None)
+            raise BadInput(
+                "an id twice" if twice is None else f"the id {twice!r} twice", "one subscription per id", "add"
+            )
         numbers.update(new)
         self._waiting_ids.extend(ids)
         self._size += len(ids)
@@ -205,24 +207,19 @@ class Index:
             grown[: len(self._alive)] = self._alive
             self._alive, self._alive_shared = grown, False
 
-    def _lay_out_waiting(self) -> None:
-        if self._waiting:
-            self._added.append(Predicates.of(self._waiting))
-            self._waiting = []
-
     def _flush(self) -> None:
-        """Compile what waits: the delta alone, or everything once delta and dead are a twentieth of the whole."""
-        self._lay_out_waiting()
-        if self._waiting_ids:
+        """Compile what waits: by itself, with the other deltas if they are many, or with everything once it is a twentieth."""
+        if self._waiting:
             self._ids = pa.concat_arrays([self._ids, pa.array(self._waiting_ids, self._ids.type)])
-            self._waiting_ids = []
-            added = Predicates.joined(self._added)
-            self._added = [added]
-            numbers = np.arange(self._size - added.count, self._size, dtype=np.int32)
-            if added.count + self._dead <= self._rebuild_at():
-                self._delta = compile_segment(added, numbers)
+            self._added.append(Predicates.joined(_laid_out(self._waiting)))
+            self._waiting, self._waiting_ids = [], []
         if sum(part.count for part in self._added) + self._dead > self._rebuild_at():
             self._rebuild()
+        elif len(self._added) > DELTAS:
+            self._added, self._deltas = [Predicates.joined(self._added)], []
+        for part in self._added[len(self._deltas) :]:
+            first = self._size - sum(later.count for later in self._added[len(self._deltas) :])
+            self._deltas.append(compile_segment(part, np.arange(first, first + part.count, dtype=np.int32)))
 
     def _rebuild_at(self) -> int:
         return max(REBUILD_LEAST, int(REBUILD_SHARE * self._size))
@@ -232,7 +229,7 @@ class Index:
         old, numbers, first = decompile(self._base, alive)
         parts = [old]
         if self._added:
-            added = self._added[0]
+            added = Predicates.joined(self._added)
             wanted = np.arange(self._size - added.count, self._size)
             kept = np.flatnonzero(alive[wanted])
             parts.append(added.only(kept))
@@ -243,7 +240,18 @@ class Index:
         self._ids = self._ids.filter(pa.array(alive))
         self._size = len(self._ids)
         self._alive, self._alive_shared, self._dead = np.ones(self._size, dtype=bool), False, 0
-        self._delta, self._added, self._numbers = None, [], None
+        self._deltas, self._added, self._numbers = [], [], None
+
+
+def _laid_out(waiting: Iterable[Predicates | Subscription]) -> list[Predicates]:
+    """Lay out single subscriptions, those that follow each other together."""
+    parts: list[Predicates] = []
+    for single, group in groupby(waiting, lambda part: isinstance(part, Subscription)):
+        if single:
+            parts.append(Predicates.of(part for part in group if isinstance(part, Subscription)))
+        else:
+            parts += [part for part in group if isinstance(part, Predicates)]
+    return parts
 
 
 def _id_array(ids: pa.Array | Sequence[Id]) -> pa.Array:

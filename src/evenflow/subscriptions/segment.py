@@ -21,6 +21,7 @@ EQUALITY, FROM, UP_TO, BETWEEN = range(4)
 _RUN_SHAPES = 64  # shapes that are worth a look-up of their own whatever their size
 _SHAPE_SIZE = 256  # smaller shapes beyond these go to the common block
 _DENSE = 1 << 20
+_FIRST = np.zeros(1, dtype=np.int64)
 
 
 class Keys:
@@ -262,7 +263,7 @@ def _shapes(terms: Terms) -> list[_Shape]:
         largest *= radix
     shape = pa.array(signature).dictionary_encode().indices.to_numpy()
     order = np.argsort(shape.astype(np.uint16) if shape.max() < 1 << 16 else shape, kind="stable")
-    bounds = np.r_[0, np.cumsum(np.bincount(shape))]
+    bounds = np.concatenate([_FIRST, np.cumsum(np.bincount(shape))])
     sizes = np.diff(bounds)
     worth = sizes >= _SHAPE_SIZE
     worth[np.argsort(-sizes, kind="stable")[:_RUN_SHAPES]] = True
@@ -300,10 +301,10 @@ def _run(terms: Terms, tops: list[int], keys: Keys, shape: _Shape, group: Int32s
         rows |= np.int64(tops[axis]) - terms.high[term] if falling else terms.low[term]
     order = np.argsort(rows)
     rows = rows[order]
-    starts = np.flatnonzero(np.r_[True, rows[1:] != rows[:-1]])
+    starts = np.concatenate([_FIRST, np.flatnonzero(rows[1:] != rows[:-1]) + 1])
     rows = rows[starts]
     group_starts = np.searchsorted(rows >> 32, np.arange(keys.count + 1)).astype(np.int32)
-    at = np.r_[starts, len(order)].astype(np.int32)
+    at = np.append(starts, len(order)).astype(np.int32)
     return Run(keys, axis, falling, rows, group_starts, at), order
 
 

@@ -1,0 +1,58 @@
+"""``evenflow bench``: side by side with what a user has today."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from evenflow.cli.output import print_json, print_rich, say
+from evenflow.errors import BadInput, nearest
+
+bench_group = typer.Typer(help="Measure side by side with what a user has today.", no_args_is_help=True)
+
+
+@bench_group.callback()
+def _benches() -> None:
+    """Keep ``match`` a command of its own although it is the only one."""
+
+
+@bench_group.command()
+def match(
+    workload: Annotated[list[str] | None, typer.Option(help="stock, flat; both if not given.")] = None,
+    subscriptions: Annotated[
+        list[int] | None, typer.Option(help="How many; 2000, 100000 and 1000000 if not given.")
+    ] = None,
+    turns: Annotated[int, typer.Option(min=1, help="Times each engine is measured.")] = 5,
+    seconds: Annotated[float, typer.Option(min=0.01, help="CPU seconds of one turn, about.")] = 1.0,
+    spark: Annotated[bool, typer.Option(help="Measure the joins of Spark and evenflow on Spark.")] = True,
+    seed: Annotated[int, typer.Option(min=0, help="Of the workload.")] = 1,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Match events with many subscriptions: evenflow, Spark joins, polars, duckdb, per CPU-second."""
+    from evenflow.bench.match import SIZES, WORKLOADS, bench_match
+
+    names = list(WORKLOADS) if workload is None else workload
+    for name in names:
+        if name not in WORKLOADS:
+            raise BadInput(f"'{name}'", nearest(name, WORKLOADS), "--workload")
+    sizes = list(SIZES) if subscriptions is None else subscriptions
+    if min(sizes) < 1:
+        raise BadInput(str(min(sizes)), "a number of at least 1", "--subscriptions")
+    result = bench_match(names, sizes, turns=turns, seconds=seconds, spark=spark, seed=seed, say=say)
+    if json:
+        print_json(result)
+    else:
+        print_rich(_table(result))
+
+
+def _table(result: dict[str, Any]) -> Any:
+    from rich.table import Table
+
+    table = Table(title="Events per CPU-second")
+    for name in ("workload", "subscriptions", "engine", "events per CPU-s", "×", "baseline"):
+        table.add_column(name, justify="right" if name in ("subscriptions", "events per CPU-s", "×") else "left")
+    for row in result["rows"]:
+        rate, size = f"{row['events_per_cpu_s']:,.0f}", f"{row['subscriptions']:,}"
+        table.add_row(row["workload"], size, row["engine"], rate, f"{row['ratio']:g}", row["baseline"])
+    return table
