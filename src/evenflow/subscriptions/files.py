@@ -188,9 +188,9 @@ def _content(path: str, name: str) -> bytes:
     try:
         data = sys.stdin.buffer.read() if path == STANDARD_INPUT else Path(path).read_bytes()
     except OSError as error:
-        raise BadInput(f"what cannot be read ({error.strerror})", "a file of one line each", name) from None
+        raise BadInput(f"what cannot be read ({error.strerror})", "a file that can, or -", name) from None
     except ValueError:  # a path with a null character
-        raise BadInput("what cannot be the name of a file", "a file of one line each", repr(path)) from None
+        raise BadInput("what cannot be the name of a file", "a file that can be read, or -", repr(path)) from None
     if data[:2] != _GZIP:
         return data
     try:

@@ -14,8 +14,8 @@ only if an equality contradicts the rest or two prefixes (or two suffixes) contr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from evenflow.subscriptions.language import INT64_MAX, INT64_MIN, Predicate, Subscription, Value
 
@@ -71,14 +71,15 @@ def normalize(subscription: Subscription) -> dict[str, Constraint] | None:
     {'volume': Numbers(low=3, high=3, excluded=frozenset())}
     >>> normalize(parse_subscription("[volume,>,3],[volume,<,3]"))
     """
-    normal: dict[str, Constraint] = {}
+    found: dict[str, list[Constraint]] = {}
     for predicate in subscription.predicates:
-        constraint = constraint_of(predicate)
-        known = normal.get(predicate.attribute)
-        both = constraint if known is None else conjunction(known, constraint)
-        if both is None:
+        found.setdefault(predicate.attribute, []).append(constraint_of(predicate))
+    normal: dict[str, Constraint] = {}
+    for attribute, constraints in found.items():
+        constraint = conjunction(*constraints)
+        if constraint is None:
             return None
-        normal[predicate.attribute] = both
+        normal[attribute] = constraint
     return normal
 
 
@@ -92,17 +93,17 @@ def constraint_of(predicate: Predicate) -> Constraint:
     return _NUMBERS[predicate.operator](value + 0)  # -0.0 becomes 0.0
 
 
-def conjunction(a: Constraint, b: Constraint) -> Constraint | None:
-    """Give the constraint that both together say, or None if no value satisfies both."""
-    if isinstance(a, Anything):
-        return b
-    if isinstance(b, Anything):
-        return a
-    if isinstance(a, Numbers) and isinstance(b, Numbers):
-        return _numbers(max(a.low, b.low), min(a.high, b.high), a.excluded | b.excluded)
-    if isinstance(a, Strings) and isinstance(b, Strings):
-        return _both_strings(a, b)
-    return None
+def conjunction(*constraints: Constraint) -> Constraint | None:
+    """Give the constraint that all together say, or None if no value satisfies all."""
+    numbers = [c for c in constraints if isinstance(c, Numbers)]
+    strings = [c for c in constraints if isinstance(c, Strings)]
+    if numbers and strings:
+        return None
+    if numbers:
+        return numbers[0] if len(numbers) == 1 else _all_numbers(numbers)
+    if strings:
+        return strings[0] if len(strings) == 1 else _all_strings(strings)
+    return ANYTHING
 
 
 def implies(narrow: Constraint, wide: Constraint) -> bool:
@@ -197,9 +198,10 @@ _STRINGS: Mapping[str, Callable[[str], Strings]] = {
 }
 
 
-def _numbers(low: float, high: float, excluded: Iterable[int | float]) -> Numbers | None:
+def _all_numbers(numbers: Sequence[Numbers]) -> Numbers | None:
     """Draw the ends in until neither is excluded, so that equal sets of numbers look equal."""
-    within = {x for x in excluded if low <= x <= high}
+    low, high = max(n.low for n in numbers), min(n.high for n in numbers)
+    within = {x for n in numbers for x in n.excluded if low <= x <= high}
     while low <= high and low in within:
         within.discard(low)
         low = successor(low)
@@ -209,22 +211,29 @@ def _numbers(low: float, high: float, excluded: Iterable[int | float]) -> Number
     return Numbers(low, high, frozenset(within)) if low <= high else None
 
 
-def _both_strings(a: Strings, b: Strings) -> Strings | None:
-    if a.equal is not None or b.equal is not None:
-        one, other = (a, b) if a.equal is not None else (b, a)
-        assert one.equal is not None
-        return one if admits(other, one.equal) else None
-    prefix, shorter = (a.prefix, b.prefix) if len(a.prefix) >= len(b.prefix) else (b.prefix, a.prefix)
-    suffix, ending = (a.suffix, b.suffix) if len(a.suffix) >= len(b.suffix) else (b.suffix, a.suffix)
-    if not prefix.startswith(shorter) or not suffix.endswith(ending):
+def _all_strings(strings: Sequence[Strings]) -> Strings | None:
+    equals = {s.equal for s in strings if s.equal is not None}
+    if equals:
+        equal = equals.pop()
+        return Strings(equal=equal) if not equals and all(admits(s, equal) for s in strings) else None
+    prefix = max((s.prefix for s in strings), key=len)
+    suffix = max((s.suffix for s in strings), key=len)
+    if not all(prefix.startswith(s.prefix) and suffix.endswith(s.suffix) for s in strings):
         return None
-    parts = a.parts | b.parts
-    frame = Strings(prefix=prefix, suffix=suffix)
-    parts = frozenset(
-        part for part in parts if not _contains(frame, part) and not any(part in p for p in parts if p != part)
-    )
-    kept = Strings(None, prefix, suffix, parts)
-    return Strings(None, prefix, suffix, parts, frozenset(x for x in a.excluded | b.excluded if admits(kept, x)))
+    kept = Strings(None, prefix, suffix, _outermost({part for s in strings for part in s.parts}, prefix, suffix))
+    return replace(kept, excluded=frozenset(x for s in strings for x in s.excluded if admits(kept, x)))
+
+
+def _outermost(parts: set[str], prefix: str, suffix: str) -> frozenset[str]:
+    """Drop the parts that lie within another part, the prefix or the suffix."""
+    letters = set().union(prefix, suffix, *parts)
+    gap = next(letter for letter in map(chr, range(0x110000)) if letter not in letters)
+    kept, all_kept = [], prefix + gap + suffix
+    for part in sorted(parts, key=len, reverse=True):
+        if part not in all_kept:  # one search in one string, as there may be thousands of parts
+            kept.append(part)
+            all_kept += gap + part
+    return frozenset(kept)
 
 
 def _contains(strings: Strings, part: str) -> bool:
