@@ -81,6 +81,17 @@ def test_a_snapshot_of_everything_is_enough_to_begin_again(place):
     assert late.at(123).lane == log.at(123).lane
 
 
+def test_a_reader_that_looked_before_the_pruning_finds_its_way(place):
+    empty = Routes(8, 4, 4)
+    writer, reader = ControlLog(place, empty), ControlLog(place, empty)
+    entries = moves(40)
+    for start in range(0, 120, 3):
+        writer.append(entries[start : start + 3])
+    reader.at(90)  # knows the files behind it as well
+    writer.prune(99, every=50)
+    assert reader.at(102).plain() == Routes(8, 4, 4).apply(entries[:102]).plain()
+
+
 def test_a_hole_a_broken_file_and_a_second_writer_stop_everything(place):
     def begin() -> ControlLog:
         return ControlLog(place, Routes(8, 4, 4))

@@ -5,7 +5,7 @@ import pytest
 
 from evenflow.slices import handoff
 from evenflow.slices.handoff import Event, State
-from evenflow.spark.cells import to_cell
+from evenflow.spark.cells import decode_state, to_cell
 from evenflow.spark.machine import EXPECT, INSTALL, RECEIPT, RELEASE, Job, Order, ProcessError, StrayRowsError, Turn
 
 
@@ -16,6 +16,7 @@ class Kept:
         self.value = None
         self.waiting = []
         self.files = {}
+        self.bucket = self.save_bucket = self.drop_buckets = None  # no state here grows that large
 
     def load(self):
         return self.value
@@ -60,9 +61,7 @@ class Pair:
         return [i for table in turn.run(numbered, cells) for i in table["item"].to_pylist()]
 
     def state(self, at):
-        import pickle
-
-        return (at.value[0], pickle.loads(at.value[1][1:]) if at.value[1] else None)
+        return (at.value[0], decode_state(at.value[1], lambda: None))
 
 
 def there_and_back(pair: Pair) -> list[int]:

@@ -66,6 +66,37 @@ def test_per_key_functions_see_keys_in_order_of_appearance_and_forget():
     assert check_moves(each, BATCHES, "device") > 5
 
 
+def test_large_state_is_divided_by_key_and_moves_whole():
+    def gather(key, rows, state):
+        state = [*(state or []), *rows["id"].to_pylist()]
+        return {"device": key, "n": len(state)}, state
+
+    each = PerKey(gather, ("device",), pa.schema([("device", pa.int64()), ("n", pa.int64())]))
+    assert check_moves(each, BATCHES, "device", keyed_above=200) > 5
+    plane = PlaneTester(each, "device", slices=1, keyed_above=200)
+    for batch in BATCHES[:3]:
+        plane.send(batch)
+    (memory,) = plane._memory.values()
+    assert memory.value[1][:1] == b"K"
+    assert len(memory.buckets) > 10
+    before = dict(memory.buckets)
+    plane.send([{"id": 1000, "device": 7, "value": 0.0}])
+    assert sum(before[n] != content for n, content in memory.buckets.items()) == 1
+    assert plane.state(0)[7][-1] == 1000
+    plane.move({0: 1})
+    plane.send(BATCHES[3])
+    plane.send(BATCHES[4])
+    plane.send(BATCHES[5])
+    assert memory.buckets == {}
+    assert (
+        plane.state(0)
+        == each(
+            pa.concat_tables([*BATCHES[:3], pa.table({"id": [1000], "device": [7], "value": [0.0]}), *BATCHES[3:6]]),
+            None,
+        )[1]
+    )
+
+
 def test_keys_of_several_columns_are_tuples():
     def name(key, rows, state):
         return [{"key": str(key), "n": rows.num_rows}], state

@@ -39,14 +39,17 @@ class Chronicle:
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / TRACE
         self._next = 0
+        self._sampled = -1  # the last batch whose samples are in the trace
         self._log = plane.log()  # a view of its own, which only goes forward
         fresh = not path.exists()
         if fresh or not (directory / RUN).exists():
             about = {"slices": plane.slices, "lanes": plane.lanes, "by": list(plane.by), **settings}
             write_run(directory, {"experiment": "spark", "settings": about, "seeds": []})
         if not fresh:
-            found = [r[POSITION] for r in read(path, on_torn=lambda _: None) if POSITION in r]
-            self._next = max(found, default=-1) + 1
+            for record in read(path, on_torn=lambda _: None):
+                self._next = max(self._next, record.get(POSITION, -1) + 1)
+                if record["kind"] == "sample":
+                    self._sampled = max(self._sampled, record["batch"])
         self._trace = JsonlTrace(path, append=True, flush=True)
         if fresh:
             self._begin(plane)
@@ -73,7 +76,9 @@ class Chronicle:
 
     def sampled(self, samples: Iterable[Sample]) -> None:
         """Write what the lanes measured."""
-        for s in samples:
+        new = [s for s in samples if s.batch > self._sampled]
+        self._sampled = max([self._sampled, *(s.batch for s in new)])
+        for s in new:
             self._trace(
                 {
                     "kind": "sample",

@@ -52,7 +52,7 @@ class Clerk:
     def write(self, committed: int) -> int:
         """Append what is due when the first ``committed`` entries are; return the log's length."""
         now = self._clock()
-        if committed == self._asked[0] and now < self._asked[1] + POLL_S:
+        if committed == self._asked[0] and now < self._asked[1] + POLL_S and not self._log.routes.sessions:
             return self._log.append([])  # Spark asks a hundred times a second when there is nothing to do
         self._asked = committed, now
         began = time.thread_time()

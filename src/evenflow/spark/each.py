@@ -58,10 +58,14 @@ class PerKey:
                 outputs.append(self._table(output))
         return (pa.concat_tables(outputs) if outputs else None), states
 
+    def keys_of(self, rows: Any) -> list[Any]:
+        """Return the key of every row."""
+        columns = [rows.column(name).to_pylist() for name in self.by]
+        return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
     def _keys(self, rows: Any) -> Iterator[tuple[Any, Any]]:
         """Yield each key with its rows, in the order in which keys first come."""
-        columns = [rows.column(name).to_pylist() for name in self.by]
-        keys = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+        keys = self.keys_of(rows)
         numbers: dict[Any, int] = {}
         ids = np.fromiter((numbers.setdefault(key, len(numbers)) for key in keys), np.int32, len(keys))
         known = list(numbers)

@@ -28,10 +28,12 @@ class MapLane:
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Process one lane's cells, in the order of the source."""
         meter = Meter()
+        number = batch_id()
         cells: dict[int, list[tuple[int, int, bytes]]] = {}
         for batch in batches:
             for row in batch.to_pylist():
                 if row["what"] is None:
+                    number = row["session"]
                     cells.setdefault(self.plane.keys.slice_of(row["k"]), []).append(
                         (row["part"], row["number"], row["cell"])
                     )
@@ -41,10 +43,10 @@ class MapLane:
                 called = self.job.call(rows, b"", slice_id)
                 cost.rows = rows.num_rows
             meter.add(slice_id, cost)
-            if called.poison:
-                write_letters(Storage(self.letters), batch_id(), slice_id, called.poison)
+            if called.poison and number is not None:
+                write_letters(Storage(self.letters), number, slice_id, called.poison)
             if called.output is not None:
                 yield from called.output.to_batches()
         context = TaskContext.get()
-        if cells and context is not None:
-            meter.write(self.plane.place, batch_id(), context.partitionId())
+        if number is not None and cells and context is not None:
+            meter.write(self.plane.place, number, context.partitionId())

@@ -49,13 +49,18 @@ class ControlLog:
         """Return the fold of the first ``version`` entries."""
         if version < self.routes.version:
             self._restart(version)
+        try:
+            self._forward(version)
+        except UnreadableLogError:  # perhaps only pruned, since this view last looked: then there is a snapshot
+            self._restart(version)
+            self._forward(version)
+        return self.routes
+
+    def _forward(self, version: int) -> None:
         if version > self.routes.version:
             if all(last < version for last, _ in self._files.values()):
                 self._list()
-            if self.routes.version < self._begin():
-                self._restart(version)  # what is missing here was pruned
             self.routes.apply(self.between(self.routes.version, version))
-        return self.routes
 
     def length(self) -> int:
         """Return how many entries there are."""

@@ -18,6 +18,7 @@ import pyarrow as pa
 from evenflow.errors import BadInput
 from evenflow.slices.handoff import TABLE, Effect, Event, State, Table, advance
 from evenflow.spark.cells import decode_state, encode_state, of_cells, to_cell
+from evenflow.spark.keyed import BucketMemory, KeyedState, bucket_of
 from evenflow.spark.routes import INSTALL, MOVE, RECEIPT
 
 RELEASE, EXPECT = f"{MOVE}: release", f"{MOVE}: expect"
@@ -38,7 +39,7 @@ class Order(NamedTuple):
     session: int
 
 
-class Memory(Protocol):
+class Memory(BucketMemory, Protocol):
     """What a key keeps between batches."""
 
     def load(self) -> tuple[str, bytes] | None:
@@ -96,6 +97,9 @@ class Job:
         The declared output as an Arrow schema; ``None`` lets any table pass.
     sift
         Put rows aside on which the application fails, instead of failing.
+    keyed_above, keys_of
+        A state of more bytes, a dictionary by key, is divided by key; 0 keeps it whole.
+        ``keys_of`` says which keys rows have.
     table
         The hand-off's law; carried along, so that every worker obeys the same one.
     """
@@ -104,6 +108,8 @@ class Job:
     fresh: Callable[[], Any] = lambda: None
     schema: Any = None
     sift: bool = False
+    keyed_above: int = 0
+    keys_of: Callable[[Any], Iterable[Any]] = lambda rows: ()
     table: Table = field(default_factory=lambda: dict(TABLE))
 
     def call(self, rows: Any, encoded: bytes, slice_id: int, others: Any = None) -> Called:
@@ -226,6 +232,7 @@ class Turn:
         self.output: list[Any] = []
         self.poison: list[tuple[Any, str]] = []
         self.others = others
+        self.keyed: KeyedState | None = None
         self._encoded = b""
         self._cache: list[bytes] = []
         self._session = -1
@@ -247,7 +254,7 @@ class Turn:
                 self._take(cells)
             if self._changed:
                 self._save()
-        self.cost.state_bytes = len(self._encoded)
+        self.cost.state_bytes = len(self._encoded) if self.keyed is None else self.keyed.size
         return self.output
 
     def _wake(self) -> None:
@@ -255,6 +262,8 @@ class Turn:
         if known is not None:
             phase, self._encoded = known
             self.phase = State(phase)
+            if KeyedState.is_header(self._encoded):
+                self.keyed = KeyedState.opened(self.memory, self._encoded)
         elif self.home:
             self._happen(Event.GRANTED)
 
@@ -288,8 +297,17 @@ class Turn:
     def _process(self, cells: Sequence[bytes]) -> None:
         rows = of_cells(cells)
         self.cost.rows += rows.num_rows
-        called = self.job.call(rows, self._encoded, self.slice_id, self.others)
-        self._encoded = called.encoded
+        if self.keyed is None:
+            called = self.job.call(rows, self._encoded, self.slice_id, self.others)
+            self._encoded = called.encoded
+            if 0 < self.job.keyed_above < len(self._encoded):
+                self.keyed = KeyedState.divided(self.memory, self._encoded)
+        else:
+            touched = sorted({bucket_of(key) for key in self.job.keys_of(rows)})
+            called = self.job.call(rows, self.keyed.load(touched), self.slice_id, self.others)
+            self.keyed.store(called.encoded, touched)
+        if self.keyed is not None:
+            self._encoded = self.keyed.header()
         self._changed = True
         self.poison += called.poison
         if called.output is not None and called.output.num_rows:
@@ -304,7 +322,7 @@ class Turn:
     # -- effects; what is not here needs no doing: routes open and close the flow, the batch's commit is the receipt ----
 
     def _send_cargo(self) -> None:
-        self.cargo.send(self._session, self._encoded)
+        self.cargo.send(self._session, self._encoded if self.keyed is None else self.keyed.packed())
 
     def _merge(self) -> None:
         self._encoded = self.cargo.receive(self._session)
@@ -312,6 +330,9 @@ class Turn:
 
     def _forget(self) -> None:
         self._encoded = b""
+        if self.keyed is not None:
+            self.memory.drop_buckets()
+            self.keyed = None
 
 
 _EFFECTS: Mapping[Effect, Callable[[Turn], None]] = {

@@ -15,13 +15,14 @@ from evenflow.spark.assign import SLICE, Assign
 from evenflow.spark.cells import batches_of, by_slice, to_cell
 from evenflow.spark.keys import Ints, spark_hash
 from evenflow.spark.log import ControlLog
-from evenflow.spark.settings import Plane, control_offset
+from evenflow.spark.settings import Plane, batch_stamped, control_offset
 from evenflow.spark.storage import Storage
 
 PACKED: Final = "k int, part int, number long, what string, session long, cell binary"
 """A cell of rows, or an order of the control log: the shape both have on their way to a slice.
 
 ``part`` and ``number`` put cells into the order of the source: a shuffle keeps none.
+``session`` is an order's session, and a cell's batch.
 """
 PUT_OUT: Final = "cell binary"
 _SCHEMA = pa.schema(
@@ -39,13 +40,15 @@ FLUSH_BYTES: Final = 64 << 20  # what one task gathers before it packs: many row
 _LOGS: dict[Plane, ControlLog] = {}  # a worker lives through many batches: it reads of the log what is new
 
 
-def batch_id() -> int:
-    """Return the number of the batch that this task belongs to."""
+STAMP: Final = "_evenflow_stamp"
+"""A column with the batch's time, where a task cannot hear the batch's number: in ``foreachBatch`` on Spark Connect."""
+
+
+def batch_id() -> int | None:
+    """Return the number of the batch that this task belongs to, as far as Spark tells."""
     context = TaskContext.get()
     found = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
-    if found is None:
-        raise RuntimeError("no batch id: the plane runs in streaming queries only")
-    return int(found)
+    return None if found is None else int(found)
 
 
 def pinned_keys(plane: Plane, batch: int) -> Ints:
@@ -63,6 +66,12 @@ class Pack:
     assign: Assign
     correlate: bool = False
 
+    def _stamped(self, table: Any) -> int:
+        if STAMP not in table.column_names:
+            raise RuntimeError("no batch number: the plane runs in streaming queries only")
+        stamp = table.column(STAMP)[0].cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).as_py()
+        return batch_stamped(Storage(self.plane.checkpoint), stamp)
+
     def _foreign(self, rows: Any, ids: SliceIds, keys: Ints) -> list[tuple[int, bytes]]:
         """Return for every lane the rows of slices that are elsewhere."""
         lane_of_slice = spark_hash(keys) % self.plane.lanes
@@ -79,11 +88,14 @@ class Pack:
         context = TaskContext.get()
         part = context.partitionId() if context is not None else 0
         keys: Ints | None = None
+        batch = batch_id()
         for number, table in enumerate(_gathered(batches)):
+            if batch is None:
+                batch = self._stamped(table)
             if keys is None:
-                keys = pinned_keys(self.plane, batch_id())
+                keys = pinned_keys(self.plane, batch)
             ids = self.assign.of(table)
-            rows = table.drop_columns([SLICE]) if self.assign.computed else table
+            rows = table.drop_columns([name for name in (SLICE, STAMP) if name in table.column_names])
             found = [(int(keys[s]), to_cell(part_rows)) for s, part_rows in by_slice(rows, ids)]
             if self.correlate:
                 found += self._foreign(rows, ids, keys)
@@ -94,7 +106,7 @@ class Pack:
                     pa.array([part] * count, pa.int32()),
                     pa.array([number] * count, pa.int64()),
                     pa.nulls(count, pa.string()),
-                    pa.nulls(count, pa.int64()),
+                    pa.array([batch] * count, pa.int64()),
                     pa.array([cell for _, cell in found], pa.binary()),
                 ],
                 schema=_SCHEMA,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql import functions as sf
@@ -18,7 +18,7 @@ from evenflow.spark.control import Balancing
 from evenflow.spark.each import Each, PerKey
 from evenflow.spark.lanes import MapLane
 from evenflow.spark.machine import Job, Process
-from evenflow.spark.pack import PUT_OUT, Pack, unpack
+from evenflow.spark.pack import PUT_OUT, STAMP, Pack, unpack
 from evenflow.spark.processor import SliceProcessor
 from evenflow.spark.settings import Plane
 from evenflow.spark.source import ControlSource
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from evenflow.spark.writer import Writer
+
+
+KEYED_ABOVE: Final = 1 << 20
 
 
 def balance(
@@ -134,17 +137,34 @@ class Balance:
         """
         return Processed(self, update, output, _maker(state), correlate=correlate, letters=_letters(dead_letters))
 
-    def process_each(self, function: Each, output: str | StructType, *, dead_letters: str | None = None) -> Processed:
-        """Process the rows of one key at a time: ``(key, rows, state) -> (output, state)``.
+    def process_each(
+        self,
+        function: Each,
+        output: str | StructType,
+        *,
+        dead_letters: str | None = None,
+        keyed_above: int = KEYED_ABOVE,
+    ) -> Processed:
+        """Process the rows of one key at a time.
 
-        The state begins as ``None`` for every key, and a key whose state is ``None`` again is forgotten.
-        The output is a table, rows as dictionaries, or ``None``.
+        Parameters
+        ----------
+        function
+            ``(key, rows, state) -> (output, state)``; the key is a tuple if there are several key columns.
+            The state begins as ``None`` for every key, and a key whose state is ``None`` again is forgotten.
+            The output is a table, rows as dictionaries, or ``None``.
+        output
+            Its schema.
+        dead_letters
+            As for :meth:`process`.
+        keyed_above
+            A slice whose state has more bytes keeps it divided by key, so that a batch rewrites only the part it touches.
         """
         if not self.assign.by:
             raise BadInput("no key columns", "by='column'", "process_each")
         schema = arrow_schema(self.stream.sparkSession, output)
         each = PerKey(function, self.assign.by, schema)
-        return Processed(self, each, output, _nothing, letters=_letters(dead_letters))
+        return Processed(self, each, output, _nothing, letters=_letters(dead_letters), keyed_above=max(1, keyed_above))
 
     def map(
         self, function: Callable[[Any], Any], output: str | StructType, *, dead_letters: str | None = None
@@ -198,6 +218,7 @@ class Processed:
     correlate: bool = False
     letters: str = ""
     stateless: bool = False
+    keyed_above: int = 0
 
     @property
     def writeStream(self) -> Writer:  # noqa: N802 - Spark's name
@@ -225,17 +246,29 @@ class Processed:
             output=arrow_schema(self.balance.stream.sparkSession, self.output).to_string(),
         )
 
-    def frame(self, plane: Plane, mode: str) -> DataFrame:
-        """Return the whole data plane as one streaming DataFrame: pack, orders, slices, unpack."""
+    def frame(self, plane: Plane, mode: str, *, stamped: bool = False) -> DataFrame:
+        """Return the whole data plane as one streaming DataFrame: pack, orders, slices, unpack.
+
+        ``stamped`` rows carry their batch's time, for tasks that cannot hear the batch's number.
+        """
         stream, assign = self.balance.stream, self.balance.assign
         spark = stream.sparkSession
         if assign.computed:
             stream = stream.withColumn(SLICE, sf.expr(assign.how).cast("int"))
+        if stamped:
+            stream = stream.withColumn(STAMP, sf.current_timestamp())
         spark.dataSource.register(ControlSource)
         described = {"plane": asdict(plane), "balancing": self.balance.balancing.plain()}
         options = {name: json.dumps(value) for name, value in described.items()}
         orders = spark.readStream.format(ControlSource.name()).options(**options).load()
-        job = Job(self.update, self.fresh, arrow_schema(spark, self.output), sift=bool(self.letters))
+        job = Job(
+            self.update,
+            self.fresh,
+            arrow_schema(spark, self.output),
+            sift=bool(self.letters),
+            keyed_above=self.keyed_above,
+            keys_of=self.update.keys_of if isinstance(self.update, PerKey) else Job.keys_of,
+        )
         packed = stream.mapInArrow(Pack(plane, assign, self.correlate), orders.schema).union(orders)
         if self.stateless:
             frame = packed.repartition(plane.lanes, "k").mapInArrow(MapLane(plane, job, self.letters), self.output)

@@ -20,14 +20,17 @@ from evenflow.spark.storage import Storage
 
 SLICE_STATE: Final = "phase string, state binary"
 HELD_STATE: Final = "cell binary"
+BUCKET_KEY: Final = "number int"
+BUCKET_STATE: Final = "content binary"
 
 
 class SparkMemory:
     """What a key keeps: one value for phase and state, and a list that only a waiting slice touches."""
 
-    def __init__(self, handle: StatefulProcessorHandle) -> None:
+    def __init__(self, handle: StatefulProcessorHandle, *, keyed: bool) -> None:
         self._slice = handle.getValueState("slice", SLICE_STATE)
         self._held = handle.getListState("held", HELD_STATE)
+        self._buckets = handle.getMapState("buckets", BUCKET_KEY, BUCKET_STATE) if keyed else None
 
     def load(self) -> tuple[str, bytes] | None:
         """Return phase and state, or ``None`` for a key that was never used."""
@@ -53,6 +56,24 @@ class SparkMemory:
             self._held.clear()
         return found
 
+    def bucket(self, number: int) -> bytes:
+        """Return a bucket, empty if there is none."""
+        found = None if self._buckets is None else self._buckets.getValue((number,))
+        return b"" if found is None else bytes(found[0])
+
+    def save_bucket(self, number: int, content: bytes) -> None:
+        """Keep a bucket; an empty one is dropped."""
+        assert self._buckets is not None
+        if content:
+            self._buckets.updateValue((number,), (content,))
+        else:
+            self._buckets.removeKey((number,))
+
+    def drop_buckets(self) -> None:
+        """Keep no bucket."""
+        if self._buckets is not None:
+            self._buckets.clear()
+
 
 class SliceProcessor(StatefulProcessor):
     """For ``transformWithState``: gives each key's rows and orders to its slice's turn."""
@@ -66,12 +87,13 @@ class SliceProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state."""
-        self._memory = SparkMemory(handle)
+        self._memory = SparkMemory(handle, keyed=self._job.keyed_above > 0)
         self._ship = Ship(self._plane.place)
         self._keys = self._plane.keys
         self._meter = Meter()
         self._lane = -1
         self._foreign: list[bytes] = []
+        self._batch = batch_id()
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803 - Spark's names
         """Process one key's rows of one batch."""
@@ -80,6 +102,7 @@ class SliceProcessor(StatefulProcessor):
         for row in rows:
             if row.what is None:
                 cells.append((row.part, row.number, bytes(row.cell)))
+                self._batch = row.session
             else:
                 orders.append(Order(row.number, row.what, row.session))
         cells.sort(key=lambda cell: cell[:2])
@@ -93,11 +116,12 @@ class SliceProcessor(StatefulProcessor):
         turn = Turn(self._job, slice_id, self._memory, self._ship, home=home, others=others)
         output = turn.run(orders, [cell for _, _, cell in cells])
         if turn.poison:
-            write_letters(Storage(self._letters), batch_id(), slice_id, turn.poison)
+            assert self._batch is not None  # rows came, and they tell
+            write_letters(Storage(self._letters), self._batch, slice_id, turn.poison)
         self._meter.add(slice_id, turn.cost)
         return iter([Row(cell=to_cell(table)) for table in output])
 
     def close(self) -> None:
         """Write down what the task took, if it did anything."""
-        if self._lane >= 0:
-            self._meter.write(self._plane.place, batch_id(), self._lane)
+        if self._lane >= 0 and self._batch is not None:
+            self._meter.write(self._plane.place, self._batch, self._lane)

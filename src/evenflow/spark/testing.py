@@ -7,13 +7,15 @@ types that Spark and Arrow write differently, and anything about time.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from evenflow.spark.assign import HASH, Assign
 from evenflow.spark.cells import by_slice, decode_state, encode_state, to_cell
+from evenflow.spark.each import PerKey
+from evenflow.spark.keyed import KeyedState
 from evenflow.spark.keys import Keys
 from evenflow.spark.machine import Job, Order, Process, Turn
 from evenflow.spark.orders import due, moves, orders
@@ -26,12 +28,13 @@ class KeyMemory:
     def __init__(self, cargo: dict[int, bytes]) -> None:
         self.value: tuple[str, bytes] | None = None
         self.waiting: list[bytes] = []
+        self.buckets: dict[int, bytes] = {}
         self.cargo = cargo
 
     def copied(self) -> KeyMemory:
         """Return an equal memory that shares only the cargo, as two attempts of a task do."""
         other = KeyMemory(self.cargo)
-        other.value, other.waiting = self.value, list(self.waiting)
+        other.value, other.waiting, other.buckets = self.value, list(self.waiting), dict(self.buckets)
         return other
 
     def load(self) -> tuple[str, bytes] | None:
@@ -54,6 +57,20 @@ class KeyMemory:
         """Return the batches that wait, and keep them no longer."""
         found, self.waiting = self.waiting, []
         return found
+
+    def bucket(self, number: int) -> bytes:
+        """Return a bucket, empty if there is none."""
+        return self.buckets.get(number, b"")
+
+    def save_bucket(self, number: int, content: bytes) -> None:
+        """Keep a bucket; an empty one is dropped."""
+        self.buckets[number] = content
+        if not content:
+            del self.buckets[number]
+
+    def drop_buckets(self) -> None:
+        """Keep no bucket."""
+        self.buckets.clear()
 
     def send(self, session: int, state: bytes) -> None:
         """Put a state where the taker finds it."""
@@ -83,6 +100,8 @@ class PlaneTester:
         The declared output as an Arrow schema; ``None`` lets any table pass.
     state
         Makes the state that a slice begins with.
+    keyed_above
+        Divide a larger state by key, as the live plane does for ``process_each``.
     again
         Whether every batch runs twice from the same state, as after a crash; both runs must agree.
 
@@ -109,13 +128,15 @@ class PlaneTester:
         slices: int = 8,
         lanes: int = 2,
         schema: Any = None,
-        state: Any = None,
+        state: Callable[[], Any] = lambda: None,
+        keyed_above: int = 0,
         again: bool = True,
     ) -> None:
         self.keys = Keys(slices, lanes)
         self.routes = Routes(slices, lanes, lanes)
         self.assign = Assign((by,) if isinstance(by, str) else tuple(by), slices, HASH)
-        self.job = Job(update, state, schema) if state is not None else Job(update, schema=schema)
+        keys_of = update.keys_of if isinstance(update, PerKey) else Job.keys_of
+        self.job = Job(update, state, schema, keyed_above=keyed_above, keys_of=keys_of)
         self.late = False  # while it is true installs wait, and so do rows
         self.again = again
         self.batch = 0
@@ -145,6 +166,8 @@ class PlaneTester:
         lane = self.routes.lane[slice_id] if session is None or session.installed_at is not None else session.giver
         memory = self._memory.get(self.keys.key(slice_id, lane))
         encoded = b"" if memory is None or memory.value is None else memory.value[1]
+        if memory is not None and KeyedState.is_header(encoded):
+            encoded = KeyedState.opened(memory, encoded).packed()
         return decode_state(encoded, self.job.fresh)
 
     def _run(self, table: Any, entries: Iterable[Entry], before: Routes) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 CHECKPOINT: Final = "checkpointLocation"
 ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+NOT_UP: Final = "Python worker failed to connect back"
+ATTEMPTS: Final = 3
 MODES: Final = ("append", "update")
 
 
@@ -35,6 +38,7 @@ class Writer:
         self._options: dict[str, Any] = {}
         self._mode = "append"
         self._name: str | None = None
+        self._by_batch = False
 
     def _keep(self, call: Callable[[DataStreamWriter], DataStreamWriter]) -> Writer:
         self._calls.append(call)
@@ -89,6 +93,7 @@ class Writer:
 
     def foreachBatch(self, func: Callable[[DataFrame, int], None]) -> Writer:  # noqa: N802 - Spark's name
         """Give every batch of the output to a function."""
+        self._by_batch = True
         return self._keep(lambda w: w.foreachBatch(func))
 
     def start(self, path: str | None = None, **given: Any) -> BalancedQuery:
@@ -108,14 +113,16 @@ class Writer:
         checkpoint = self._checkpoint(spark)
         plane = self._processed.plane(checkpoint)
         plane.settle()
-        writer = self._processed.frame(plane, self._mode).writeStream
+        # There the batch is run by another thread than the query's, and tasks do not hear its number.
+        stamped = self._by_batch and type(spark).__module__.startswith("pyspark.sql.connect")
+        writer = self._processed.frame(plane, self._mode, stamped=stamped).writeStream
         for call in self._calls:
             writer = call(writer)
         writer = writer.outputMode(self._mode).option(CHECKPOINT, checkpoint)
         if self._name is not None:
             writer = writer.queryName(self._name)
         with _settings(spark, plane.lanes):
-            return BalancedQuery(go(writer), plane, spark)
+            return BalancedQuery(_begun(lambda: go(writer)), plane, spark)
 
     def _checkpoint(self, spark: SparkSession) -> str:
         given = self._options.get(CHECKPOINT)
@@ -127,6 +134,22 @@ class Writer:
                 "no checkpoint", "option('checkpointLocation', path): slices and their moves live there", "writeStream"
             )
         return checked_url(str(given))
+
+
+def _begun(start: Callable[[], StreamingQuery]) -> StreamingQuery:
+    """Start a query and wait until its sources are there.
+
+    Spark gives the process of a Python source ten seconds to come up, and on a busy machine that is not enough.
+    Then the query ends before it has done anything, so it can be started again.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        query = start()
+        while query.isActive and str(query.status["message"]).startswith("Initializing"):
+            time.sleep(0.02)
+        error = None if query.isActive else query.exception()
+        if error is None or NOT_UP not in str(error) or query.lastProgress is not None or attempt == ATTEMPTS:
+            break
+    return query
 
 
 @contextmanager
