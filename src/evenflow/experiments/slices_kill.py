@@ -41,7 +41,7 @@ def run(settings: KillSettings, seed: int, trace: TraceWriter | None) -> Mapping
 
 KILL = Experiment(
     "slices-kill",
-    "drivers and executors of a live stream killed while slices move; nothing lost, nothing twice, nothing out of order",
+    "drivers and executors of a live stream killed while slices move; nothing lost, nothing twice, nothing out of order.",
     KillSettings,
     run,
     options=("kills",),
