@@ -237,6 +237,14 @@ class TestSummary:
         assert found["floor"] == pytest.approx(1.2)
         assert found["gap"] == pytest.approx(0.0)
 
+    def test_a_short_run_is_judged_by_its_last_whole_window(self):
+        commits = [
+            {"kind": "commit", "at": 25.0, "node": "a", "slices": {0: [1, 2, 3], 1: [4]}},
+            {"kind": "commit", "at": 25.0, "node": "b", "slices": {2: [5]}},
+        ]
+        found = self.read(Summary(), *self.nodes(a=1.0, b=1.0), *commits).findings(30.0)
+        assert found["max_over_mean"] == pytest.approx(1.6)
+
     def test_thrash_is_what_was_moved_in_vain_within_one_phase(self):
         summary = Summary(phases=[10.0])
         summary.moved = [(1.0, 0, "a", "b"), (2.0, 0, "b", "a"), (3.0, 1, "a", "b"), (4.0, 1, "b", "c")]

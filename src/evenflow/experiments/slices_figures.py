@@ -14,6 +14,7 @@ from evenflow.slices.session import ACTIONS, Phase
 
 POINTS = 100  # of a curve, at most: a row is a summary, the trace has everything
 CURVES = 12  # nodes that a picture shows one by one
+TOP = 4.0  # of max/mean: while one of thousands of nodes has everything it is in the thousands, and hides the rest
 OURS = "No published figures exist for data processing slices; these are our own measurements."
 
 
@@ -102,8 +103,8 @@ def chaos_figures(rows: Sequence[Row], _: Any) -> list[Figure | Table]:
 
 
 def _evenness(curves: Mapping[str, Any], seed: object) -> Figure:
-    at, ratio = curves["at"], curves["max_over_mean"]
-    top = max(ratio, default=1.0)
+    at, ratio = curves["at"], [y if y <= TOP else None for y in curves["max_over_mean"]]
+    top = max((y for y in ratio if y is not None), default=1.0)
     moved = [x for x, _ in curves["moves"] if at and at[0] <= x <= at[-1]]
     series = [Series("max/mean", at, ratio), Series("floor", at, curves["floor"])]
     if moved:
@@ -113,7 +114,8 @@ def _evenness(curves: Mapping[str, Any], seed: object) -> Figure:
         series.append(Series("change", [x for x in curves["changes"] for _ in range(3)], lines))
     caption = (
         f"Seed {seed}. Highest load over mean load, both over capacity; the floor is what the hottest slice allows. "
-        f"A point marks a window in which slices moved, a vertical line a change of the world. {OURS}"
+        "A point marks a window in which slices moved, a vertical line a change of the world. "
+        f"{f'Values above {TOP:g} are left out. ' if None in ratio else ''}{OURS}"
     )
     return Figure("How even the nodes were", "virtual seconds", "max/mean", series, caption)
 
@@ -147,7 +149,7 @@ def _seeds(rows: Sequence[Row]) -> list[Figure]:
 
 
 def _distribution(name: str, ordered: Sequence[float]) -> Series:
-    return Series(name, [100.0 * (i + 1) / len(ordered) for i in range(len(ordered))], list(ordered), "step")
+    return Series(name, [100.0 * (i + 1) / len(ordered) for i in range(len(ordered))], list(ordered))
 
 
 def _few(rows: Sequence[Row]) -> Sequence[Row]:

@@ -83,7 +83,8 @@ class Summary:
     def findings(self, end: float) -> dict[str, Any]:
         """Return the fields of one row; evenness is judged over the last fifth of the run."""
         start = 0.8 * end
-        first, last = int(start / self.window_s + 0.999), int(end / self.window_s)
+        last = int(end / self.window_s)
+        first = min(int(start / self.window_s + 0.999), last - 1)  # a fifth of a short run holds no whole window
         ratios, floors = [], []
         for window in range(first, last):
             ratio, floor = self.evenness(window, self.capacity)
