@@ -45,7 +45,6 @@ def test_make_targets_exist():
     assert named <= targets
 
 
-@pytest.mark.xfail("slices" not in registry.FAMILIES, reason="the quickstart waits for the slices experiments")
 def test_commands_exist(evenflow):
     lines = {
         line.split("  ")[0].strip()
