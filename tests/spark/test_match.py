@@ -116,6 +116,21 @@ def test_whole_events_as_text(spark: SparkSession) -> None:
     assert by_line[None][1]
 
 
+def test_other_columns_pass_unharmed(spark: SparkSession) -> None:
+    import evenflow
+
+    events = spark.sql(
+        "SELECT 'A' AS `the.symbol`, timestamp'2020-01-02 03:04:05' AS at, array(1, NULL) AS list, named_struct('x', 1) AS s,"
+        " CAST(1.50 AS decimal(10,2)) AS price, CAST(NULL AS binary) AS bytes, date'2020-01-02' AS day, true AS flag"
+    )
+    rules = rules_frame(spark, {1: "[the.symbol,eq,'A'],[price,=,1.5]"}, "int")
+    assert evenflow.match(events, rules).drop("matches", "error").collect() == events.collect()
+    assert [row.subscription for row in evenflow.match(events, rules, output="pairs").collect()] == [1]
+    assert [row.asDict() for row in evenflow.match(events, rules, keep=[]).collect()] == [
+        {"matches": [1], "error": None}
+    ]
+
+
 def test_no_subscriptions_match_nothing(spark: SparkSession, events: DataFrame) -> None:
     import evenflow
 
@@ -255,6 +270,11 @@ def test_versions_are_followed_by_new_lines_alone(tmp_path: Path, monkeypatch: p
     assert live.at(current_version(tmp_path)).ids() == ["b", "c"]
     assert live.at(second).ids() == ["b", "c"]
     assert live.at(first).ids() == ["a"]  # an older batch is replayed
+    file.rename(tmp_path / "away")
+    with pytest.raises(FileNotFoundError):
+        live.at(second)
+    (tmp_path / "away").rename(file)
+    assert live.at(second).ids() == ["b", "c"]  # a failure leaves nothing half-done
 
 
 def test_lines_that_cannot_be_read_are_told_with_their_place(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

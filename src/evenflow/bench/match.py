@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from statistics import median
 from typing import Any
@@ -28,6 +29,7 @@ EQUI_JOIN, NESTED_LOOP = "Spark equi-join + filter", "Spark nested-loop join"
 Say = Callable[[str], None]
 _MOST_EVENTS = 100_000
 _FEWEST_EVENTS = 4
+_WARM_RUNS = 12
 _CHECKED = 16_000_000  # rules × events that every engine must agree on before it is timed
 
 
@@ -151,13 +153,16 @@ def _matchers(workload: Workload, side: joins.SparkSide | None) -> Iterator[Matc
 
 
 def _calibrated(matcher: Matcher, seconds: float) -> Turn:
-    """Choose as many events as fill a turn, from runs of growing size; they also warm the engine up."""
+    """Choose as many events as fill a turn, from runs that grow until the rate does not: a JVM compiles while it runs."""
     for _ in range(3):
         matcher.run(1)
-    size, took = 1, 0.0
-    while size < _MOST_EVENTS and took < seconds / 3:
-        size = min(_MOST_EVENTS, max(_FEWEST_EVENTS, size * 8 if took < seconds / 20 else size * 3))
-        single = cpu_of(lambda: matcher.run(1))
-        took = cpu_of(lambda: matcher.run(size)) - single  # noqa: B023 - called at once
-    fitting = size * seconds / max(took, seconds / 30)
-    return Turn(matcher, int(min(_MOST_EVENTS, max(_FEWEST_EVENTS, fitting))))
+    wanted = seconds * matcher.patience
+    size, best = _FEWEST_EVENTS, 0.0
+    for _ in range(_WARM_RUNS):
+        took = max(cpu_of(partial(matcher.run, size)) - cpu_of(partial(matcher.run, 1)), wanted / 50)
+        rate = size / took
+        if took > wanted / 2 and rate < 1.2 * best:
+            break
+        best = max(rate, best)
+        size = int(min(_MOST_EVENTS, max(_FEWEST_EVENTS, best * wanted)))
+    return Turn(matcher, size)

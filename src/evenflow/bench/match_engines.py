@@ -22,6 +22,8 @@ class Matcher(ABC):
     """One engine with the rules and the events loaded; it matches the first ``count`` events."""
 
     name: str
+    patience = 1.0
+    """How much longer its turns are: what warms up slowly is measured longer."""
 
     @abstractmethod
     def summed(self, count: int) -> Sum:
@@ -83,6 +85,8 @@ class Counts(Matcher):
 class SparkJoin(Matcher):
     """A join that a Spark user would write, of events and rules in Spark's memory."""
 
+    patience = 2.0
+
     def __init__(self, name: str, events: Any, rules: Any, join: Callable[[Any, Any], Any]) -> None:
         self.name, self.events, self.rules, self.join = name, events, rules, join
 
@@ -97,6 +101,8 @@ class SparkJoin(Matcher):
 
 class SparkMatch(Matcher):
     """``evenflow.match`` of events in Spark's memory; the subscriptions reached the workers before."""
+
+    patience = 2.0
 
     def __init__(self, events: Any, rules: Any, output: Any) -> None:
         self.name = f"evenflow on Spark, {output}"

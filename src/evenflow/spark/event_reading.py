@@ -44,7 +44,7 @@ class EventReader:
             publications, reasons = self._parse(batch.column(self.publication))
             good, dead = _parted(batch, reasons)
             return good, PublicationEvents([p for p in publications if p is not None]), dead
-        wanted = [name for name in dict.fromkeys(attributes) if name in batch.schema.names]
+        wanted = [name for name in dict.fromkeys((*attributes, *self.types)) if name in batch.schema.names]
         reasons = np.full(batch.num_rows, None, dtype=object)
         events = ArrowEvents(batch)
         for name in wanted:

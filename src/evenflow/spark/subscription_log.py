@@ -158,9 +158,11 @@ class LiveIndex:
         """Bring the index to a version."""
         if version == self.version:
             return self.index
-        if not self._follows(version):
-            self.index, self.version, self.lines = Index(), {}, {}
-        changes = read_changes(self._new_parts(version))
+        known = self.version if self._follows(version) else {}
+        if not known:
+            self.index, self.lines = Index(), {}
+        self.version = {}  # if anything fails below, the next call starts anew
+        changes = read_changes(self._new_parts(known, version))
         for fault in changes.faults:
             _log.warning("%s: a subscription line is left out: %s", self.directory, fault)
         for name in changes.touched:
@@ -180,9 +182,9 @@ class LiveIndex:
         last = max(self.version, default="")
         return all(file >= last for file, size in version.items() if size > self.version.get(file, 0))
 
-    def _new_parts(self, version: Version) -> Iterator[tuple[str, int, bytes]]:
+    def _new_parts(self, known: Version, version: Version) -> Iterator[tuple[str, int, bytes]]:
         for file in sorted(version):
-            begin = self.version.get(file, 0)
+            begin = known.get(file, 0)
             if version[file] > begin:
                 with (self.directory / file).open("rb") as opened:
                     opened.seek(begin)
@@ -205,4 +207,4 @@ def subscription_faults(directory: str | Path) -> list[Fault]:
     """
     place = Path(directory)
     live = LiveIndex(place)
-    return read_changes(live._new_parts(current_version(place))).faults  # noqa: SLF001 - the same reading, without an index
+    return read_changes(live._new_parts({}, current_version(place))).faults  # noqa: SLF001 - the same reading, without an index

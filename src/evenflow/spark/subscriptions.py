@@ -99,11 +99,15 @@ def match(
             T.StructField("error", T.StringType()),
         ]
     )
-    found = events.mapInArrow(_Matching(source, reader, tuple(names), counted), schema)
+    plain = events.toDF(
+        *(f"c{place}" for place in range(len(events.columns)))
+    )  # mapInArrow stumbles over dots in names
+    found = plain.mapInArrow(_Matching(source, reader, tuple(events.columns), tuple(names), counted), schema)
     if output != "pairs":
         return found
     some = found.where(F.col("error").isNotNull() | (F.size("matches") > 0))
-    return some.select(*names, F.explode_outer("matches").alias("subscription"), "error")
+    kept = [F.col("`" + name.replace("`", "``") + "`") for name in names]
+    return some.select(*kept, F.explode_outer("matches").alias("subscription"), "error")
 
 
 @dataclass(frozen=True)
@@ -132,6 +136,8 @@ def _check_columns(events: DataFrame, names: list[str], publication: str | None,
     for name in (*names, *([publication] if publication else [])):
         if name not in events.columns:
             raise BadInput(f"the column {name!r}", f"one of {', '.join(events.columns)}", "match: events")
+    if len(set(events.columns)) < len(events.columns):
+        raise BadInput("two columns of one name", "one column per attribute", "match: events")
     for name in ("subscription" if output == "pairs" else "matches", "error"):
         if name in names:
             raise BadInput(f"a column named {name!r}", "a name that match does not give itself", "match: events")
@@ -143,6 +149,7 @@ class _Matching:
 
     source: Source
     reader: EventReader
+    columns: tuple[str, ...]
     names: tuple[str, ...]
     counted: bool
 
@@ -150,7 +157,7 @@ class _Matching:
         index = self.source.index()
         attributes = index.attributes()
         for batch in batches:
-            good, events, dead = self.reader.read(batch, attributes)
+            good, events, dead = self.reader.read(batch.rename_columns(list(self.columns)), attributes)
             kept = good.select(list(self.names))
             found = index.match(events)
             if self.counted:
@@ -234,7 +241,7 @@ def _source(events: DataFrame, subscriptions: DataFrame | Shipped | str | Path) 
         return subscriptions.source, subscriptions.id_type
     path = str(subscriptions)
     if events.isStreaming:
-        return _Directory(path.removeprefix("file://")), T.StringType()
+        return _Directory(str(Path(path.removeprefix("file://")).absolute())), T.StringType()
     ids, predicates = _read_directory(events.sparkSession, path)
     return _ship(events.sparkSession, ids, predicates, carried=False), T.StringType()
 
