@@ -68,7 +68,7 @@ def test_json_is_one_object_of_the_agreed_shape(evenflow):
         {"seed": 3, "items": 6, "gap": 1.5, "floor": None, "even": True, "policy": "even_counts",
          "loads": [0, 1, 2], "faults": {"loss": 3}, "thrash_pct": None}
     ]  # fmt: skip
-    assert result["total"] == {"items": 6}
+    assert result["total"] == {"items": 6, "faults": {"loss": 3}}
     assert result["mean"] == {"items": 6.0, "gap": 1.5}
 
 
@@ -76,7 +76,7 @@ def test_several_seeds_run_in_processes_and_keep_their_order(evenflow):
     ended = evenflow("experiment", "toy-double", "--seeds", "1-9", "--json")
     result = json.loads(ended.out)
     assert [row["seed"] for row in result["rows"]] == list(range(1, 10)) == result["seeds"]
-    assert result["total"] == {"items": 90}
+    assert result["total"] == {"items": 90, "faults": {"loss": 45}}
     assert result["median"] == {"items": 10.0, "gap": 1.25, "floor": 1.0}
     assert result["max"]["gap"] == 2.25
 

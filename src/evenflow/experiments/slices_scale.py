@@ -104,6 +104,7 @@ def run(settings: ScaleSettings, seed: int, trace: TraceWriter | None) -> Mappin
         Settings(),
         settings.plan_every_s,
         samples=2,
+        doubt=3.2 if settings.policy == "least_moves" else 0.0,
         name=settings.policy,
     )
     sim.carry_out[Listen] = lambda node, command: None

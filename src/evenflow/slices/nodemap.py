@@ -33,31 +33,23 @@ class Estimate:
     """The load of one slice, learned from noisy samples.
 
     The weight of a sample falls from 1 to ``alpha`` (Cheung 2006, Eq. 3.4), so that the first few count alike.
-    It rises again when the errors lean to one side, because then the load drifts (Trigg and Leach's tracking signal).
-    Two samples in a row that lie far off on the same side are no noise: the estimate starts again from them,
-    because a jump that is smoothed away is found too late.
+    It rises again when the errors lean to one side, because then the load drifts or has jumped
+    (Trigg and Leach's tracking signal): a change that is smoothed away is found too late.
     """
 
     mean: float = 0.0
     variance: float = 0.0
     samples: int = 0
-    off: float = 0.0  # how far the last sample lay off, if it was far
     lean: float = 0.0  # smoothed error
     spread: float = 0.0  # smoothed size of errors
 
     def relearn(self, sample: float) -> None:
         """Start again from this sample; how noisy samples are is still known."""
-        self.mean, self.samples, self.off, self.lean = sample, 1, 0.0, 0.0
+        self.mean, self.samples, self.lean = sample, 1, 0.0
 
     def update(self, sample: float, alpha: float) -> None:
         """Take in one sample."""
         error = sample - self.mean
-        far = self.samples >= WARM and error * error > FAR * FAR * self.variance + 1e-12
-        if far and self.off * error > 0:
-            self.relearn(self.mean + (self.off + error) / 2)
-            self.samples = 2
-            return
-        self.off = error if far else 0.0
         self.lean += alpha * (error - self.lean)
         self.spread += alpha * (abs(error) - self.spread)
         drift = (self.lean / self.spread) ** 2 if self.spread > 0 and self.samples >= WARM else 0.0
