@@ -19,8 +19,8 @@ def check(found, kills):
     }
     assert not any(wrong.values()), found
     assert found["kills"] == kills
-    assert found["kills_in_session"] * 2 >= kills, found
     assert found["moves"] >= 5 * kills, found
+    return found
 
 
 def test_a_killed_driver_loses_doubles_and_disorders_nothing():
@@ -29,4 +29,5 @@ def test_a_killed_driver_loses_doubles_and_disorders_nothing():
 
 @pytest.mark.long
 def test_many_kills():
-    check(drill(kills=14, seed=2), 14)
+    # only many kills fall into sessions often enough for a share to mean something
+    assert check(drill(kills=14, seed=2), 14)["kills_in_session"] * 2 >= 14
