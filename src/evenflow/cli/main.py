@@ -19,6 +19,7 @@ from evenflow.cli.cover import cover
 from evenflow.cli.demo import demo
 from evenflow.cli.doctor import doctor
 from evenflow.cli.experiment import experiment_group
+from evenflow.cli.grow import grow
 from evenflow.cli.match import match
 from evenflow.cli.output import say
 from evenflow.cli.plan import plan
@@ -35,6 +36,7 @@ app = typer.Typer(
 app.command()(cover)
 app.command()(demo)
 app.command()(doctor)
+app.command()(grow)
 app.command()(match)
 app.command()(plan)
 app.command()(run)

@@ -50,6 +50,14 @@ def _rotated(x: Any, bits: int) -> Any:
 class Keys:
     """The keys of all slices on all lanes.
 
+    Parameters
+    ----------
+    slices, lanes
+        How many there are.
+    begun
+        How many lanes there were when the checkpoint began, if it has grown since: a slice keeps its ints.
+        With a multiple of that number a key that fell on a lane is the first of its slice on the lane it falls on now.
+
     Examples
     --------
     >>> keys = Keys(slices=16, lanes=4)
@@ -60,6 +68,7 @@ class Keys:
 
     slices: int
     lanes: int
+    begun: int = 0
     _known: dict[tuple[int, int], int] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -72,7 +81,7 @@ class Keys:
     @property
     def stride(self) -> int:
         """How many ints belong to one slice."""
-        return self.lanes * PER_LANE
+        return (self.begun or self.lanes) * PER_LANE
 
     def key(self, slice_id: int, lane: int) -> int:
         """Return the key of a slice on a lane."""
@@ -84,6 +93,10 @@ class Keys:
                 self._known[slice_id, each] = first + int((lanes == each).argmax())
             known = self._known[slice_id, lane]
         return known
+
+    def lane_among(self, lanes: int, slice_id: int, lane: int) -> int:
+        """Return the lane that the key of a slice on a lane falls on when there are so many lanes."""
+        return int(spark_hash(self.key(slice_id, lane)) % lanes)
 
     def of_lane(self, lane: int) -> int:
         """Return the key of a lane itself: negative, so that Spark, which sorts, brings it before all slices."""

@@ -14,7 +14,7 @@ from evenflow.spark.letters import write_letters
 from evenflow.spark.machine import Job, Order, Turn
 from evenflow.spark.pack import batch_id
 from evenflow.spark.samples import Meter
-from evenflow.spark.settings import Plane
+from evenflow.spark.settings import Plane, homes
 from evenflow.spark.ship import Ship
 from evenflow.spark.storage import Storage
 
@@ -111,7 +111,7 @@ class SliceProcessor(StatefulProcessor):
             return iter([])
         slice_id = self._keys.slice_of(key[0])
         self._lane = self._keys.lane_of(key[0])
-        home = self._lane == slice_id % self._plane.used
+        home = self._lane == homes(self._plane)[slice_id]
         others = (of_cells(self._foreign) if self._foreign else pa.table({})) if self._correlate else None
         turn = Turn(self._job, slice_id, self._memory, self._ship, home=home, others=others)
         output = turn.run(orders, [cell for _, _, cell in cells])

@@ -71,15 +71,17 @@ class Routes:
     resting: set[int] = field(default_factory=set)  # lanes that shall own nothing
     pinned: dict[int, int] = field(default_factory=dict)  # slice → the lane it shall stay on
     settings: dict[str, Any] = field(default_factory=dict)
+    begun: int = 0  # lanes at the beginning, if there are more now
 
     def __post_init__(self) -> None:
         if not self.lane:
             self.lane = [self.home(s) for s in range(self.slices)]
-            self.resting = set(range(self.used, self.lanes))
+            self.resting = {lane for lane in range(self.lanes) if lane % (self.begun or self.lanes) >= self.used}
 
     def home(self, slice_id: int) -> int:
         """Return the lane that owns a slice from the beginning."""
-        return slice_id % self.used
+        lane = slice_id % self.used
+        return Keys(self.slices, self.begun).lane_among(self.lanes, slice_id, lane) if self.begun else lane
 
     def apply(self, entries: Iterable[Entry]) -> Routes:
         """Fold further entries."""

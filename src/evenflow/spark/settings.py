@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -32,6 +32,8 @@ class Plane:
         How a row finds its slice, see :class:`evenflow.spark.assign.Assign`.
     schema, output
         The stream's and the output's columns, to refuse a change with a sentence.
+    begun
+        How many lanes the checkpoint began with, if it has grown since, see :mod:`evenflow.spark.grow`.
     """
 
     checkpoint: str
@@ -43,6 +45,7 @@ class Plane:
     nulls: str | int
     schema: str = ""
     output: str = ""
+    begun: int = 0
 
     @property
     def place(self) -> Storage:
@@ -52,18 +55,18 @@ class Plane:
     @property
     def keys(self) -> Keys:
         """The keys of slices on lanes."""
-        return keys_of(self.slices, self.lanes)
+        return keys_of(self.slices, self.lanes, self.begun)
 
     def empty_routes(self) -> Routes:
         """Return the routes before the first move."""
-        return Routes(self.slices, self.lanes, self.used)
+        return Routes(self.slices, self.lanes, self.used, begun=self.begun)
 
     def log(self) -> ControlLog:
         """Return a new view of the control log."""
         return ControlLog(self.place, self.empty_routes())
 
-    def settle(self) -> None:
-        """Write down what this plane is, or refuse to go on with another one.
+    def settle(self) -> Plane:
+        """Write down what this plane is, or refuse to go on with another one; return it as the checkpoint knows it.
 
         Raises
         ------
@@ -76,20 +79,28 @@ class Plane:
             known: dict[str, Any] = json.loads(self.place.read(FILE))
         except FileNotFoundError:
             self.place.write(FILE, json.dumps(mine, indent=1).encode())
-            return
+            return self
+        begun = int(known.get("begun", 0))
         for name, value in mine.items():
-            if known.get(name) != value:
+            if name != "begun" and known.get(name) != value:
                 raise BadInput(
                     f"{name} = {value!r}",
                     f"{known.get(name)!r}, with which this checkpoint began, or a new checkpoint",
                     self.checkpoint,
                 )
+        return replace(self, begun=begun)
 
 
 @lru_cache(maxsize=8)
-def keys_of(slices: int, lanes: int) -> Keys:
+def keys_of(slices: int, lanes: int, begun: int = 0) -> Keys:
     """Return the keys, which remember what they computed."""
-    return Keys(slices, lanes)
+    return Keys(slices, lanes, begun)
+
+
+@lru_cache(maxsize=8)
+def homes(plane: Plane) -> tuple[int, ...]:
+    """Return the lane that owns each slice from the beginning."""
+    return tuple(plane.empty_routes().lane)
 
 
 class UnreadableOffsetError(Exception):

@@ -111,8 +111,7 @@ class Writer:
         self.options(**given)
         spark = self._processed.balance.stream.sparkSession
         checkpoint = self._checkpoint(spark)
-        plane = self._processed.plane(checkpoint)
-        plane.settle()
+        plane = self._processed.plane(checkpoint).settle()
         # There the batch is run by another thread than the query's, and tasks do not hear its number.
         stamped = self._by_batch and type(spark).__module__.startswith("pyspark.sql.connect")
         writer = self._processed.frame(plane, self._mode, stamped=stamped).writeStream
