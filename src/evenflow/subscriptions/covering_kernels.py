@@ -135,8 +135,7 @@ def covered_forms(forms: Forms, extras: Extras, covered: Any) -> None:
             begin, end, first = candidates(forms, form, forms.within[choice], scratch)
             high = -1 if first < 0 else forms.cells[forms.starts[form] + first, HIGH]
             for other in range(begin, end):
-                # What covers a covered one covers all that this one covers: no need to ask it.
-                if other == form or covered[other] or forms.first_high[other] < high:
+                if other == form or forms.first_high[other] < high:
                     continue
                 if form_covers(forms.starts, forms.cells, extras, other, form):
                     covered[form] = True

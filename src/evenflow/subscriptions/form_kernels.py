@@ -50,27 +50,38 @@ class Rows(NamedTuple):
 
 
 @compiled
-def merge_rows(rows: Rows, hard_owner: Int32s, hard: Int32s, starts: Int64s, cells: Int32s, possible: Any) -> None:
-    """Merge the rows and the hard cells of each owner into one cell per attribute.
+def merge_rows(
+    rows: Rows, hard_owner: Int32s, hard: Int32s, table: Int32s, starts: Int64s, cells: Int32s, form: Int32s
+) -> int:
+    """Merge the rows and the hard cells of each owner into one cell per attribute, and keep what is new.
 
-    ``possible`` becomes false where they contradict; such an owner has no cells.
+    ``starts`` and ``cells`` become the distinct forms, ``form`` the form of each owner, -1 where it contradicts itself.
+    Gives the number of forms.
     """
-    at: Place = ZERO
+    count = 0
     row, hard_row = ZERO, ZERO
     new = np.empty((1, 5), dtype=np.int32)
-    for mine in range(len(starts) - 1):
-        first = at
-        starts[mine] = first
+    starts[0] = 0
+    for mine in range(len(form)):
+        first = at = starts[count]
+        possible = True
         while row < len(rows.owner) and rows.owner[row] == mine:
             _read(rows, row, new)
             row += 1
-            at = _merge(cells, first, at, new, ZERO, possible, mine)
+            at, fits = _merge(cells, first, at, new, ZERO)
+            possible &= fits
         while hard_row < len(hard_owner) and hard_owner[hard_row] == mine:
-            at = _merge(cells, first, at, hard, hard_row, possible, mine)
+            at, fits = _merge(cells, first, at, hard, hard_row)
             hard_row += 1
-        if not possible[mine]:
-            at = first
-    starts[-1] = at
+            possible &= fits
+        found = find(starts, cells, table, cells[first:at]) if possible else -1
+        if possible and found < 0:
+            table[-1 - found] = count
+            found = count
+            count += 1
+            starts[count] = at
+        form[mine] = found
+    return count
 
 
 @compiled
@@ -101,19 +112,20 @@ def _read(rows: Rows, row: Place, new: Int32s) -> None:
 
 
 @compiled
-def _merge(cells: Int32s, first: Place, at: Place, new: Int32s, row: Place, possible: Any, owner: int) -> Place:
-    """Put a cell among those from ``first`` to ``at``, which ascend by attribute; give where they now end."""
+def _merge(cells: Int32s, first: Place, at: Place, new: Int32s, row: Place) -> tuple[Place, bool]:
+    """Put a cell among those from ``first`` to ``at``, which ascend by attribute.
+
+    Gives where they now end, and whether something satisfies the attribute's cell.
+    """
     slot = at
     while slot > first and cells[slot - 1, ATTRIBUTE] > new[row, ATTRIBUTE]:
         slot -= 1
     if slot > first and cells[slot - 1, ATTRIBUTE] == new[row, ATTRIBUTE]:
-        possible[owner] &= _narrow(cells, slot - 1, new, row)
-        return at
+        return at, _narrow(cells, slot - 1, new, row)
     for later in range(at, slot, -1):
         copy_cell(cells, later, cells, later - 1)
     copy_cell(cells, slot, new, row)
-    possible[owner] &= new[row, LOW] <= new[row, HIGH]
-    return at + 1
+    return at + 1, new[row, LOW] <= new[row, HIGH]
 
 
 @compiled

@@ -44,15 +44,10 @@ def forms_of(predicates: Predicates) -> FormsOf:
     hard_owner, hard_cells = groups.cells(points)
     starts = np.empty(predicates.count + 1, dtype=np.int64)
     cells = np.empty((len(rows.owner) + len(hard_cells), 5), dtype=np.int32)
-    possible = np.ones(predicates.count, dtype=np.bool_)
-    kernels.merge_rows(rows, hard_owner, hard_cells, starts, cells, possible)
-    there = np.flatnonzero(possible)
-    form = np.full(predicates.count, -1, dtype=np.int32)
-    # Contradictions have no cells, so the starts of the others are still the ends of those before them.
-    group, chosen, _ = _grouped(np.append(starts[there], starts[-1]), cells)
-    forms, place = _searchable(*_taken(starts, cells, there[chosen]))
-    form[there] = place[group]
-    return FormsOf(form, forms, groups.extras(points))
+    form = np.empty(predicates.count, dtype=np.int32)
+    count = kernels.merge_rows(rows, hard_owner, hard_cells, _table(predicates.count), starts, cells, form)
+    forms, place = _searchable(starts[: count + 1], cells[: starts[count]])
+    return FormsOf(np.append(place, np.int32(-1))[form], forms, groups.extras(points))
 
 
 def _soft_rows(predicates: Predicates, chosen: Int64s | slice, more: Exact) -> tuple[Rows, Exact]:
@@ -202,10 +197,15 @@ class _HardGroups:
         )
 
 
+def _table(count: int) -> Int32s:
+    """Make an empty hash table, at most half of which will be used."""
+    return np.full(1 << max(4, (2 * count).bit_length()), -1, dtype=np.int32)
+
+
 def _grouped(starts: Int64s, cells: Int32s) -> tuple[Int32s, Int32s, Int32s]:
     """Give the group of each row of cells, the first row of each group, and the table that finds a group."""
     count = len(starts) - 1
-    table = np.full(1 << max(4, (2 * count).bit_length()), -1, dtype=np.int32)
+    table = _table(count)
     group, chosen = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
     size = kernels.group_rows(starts, np.ascontiguousarray(cells), table, group, chosen)
     return group, chosen[:size], table
@@ -221,19 +221,17 @@ def _taken(starts: Int64s, cells: Int32s, rows: Int64s | Int32s) -> tuple[Int64s
 
 def _searchable(starts: Int64s, cells: Int32s) -> tuple[Forms, Int32s]:
     """Sort and group distinct forms; give also where each one went."""
-    order, place = _by_signature(starts, cells)
-    starts, cells = _taken(starts, cells, order)
-    fixed = _fixed(cells)
-    shape_all = np.stack([cells[:, 0], fixed], axis=1).astype(np.int32)
-    shape_of, chosen, shape_table = _grouped(starts, shape_all)
-    shape_starts, shape_cells = _taken(starts, shape_all, chosen)
-    within_starts = np.empty(len(shape_starts), dtype=np.int64)
-    within = kernels.shapes_within(shape_starts, shape_cells, shape_table, within_starts)
-    signature_all = _signatures(cells)
-    signature, chosen, table = _grouped(starts, signature_all)
-    signature_starts, signature_cells = _taken(starts, signature_all, chosen)
+    fixed = (cells[:, 2] == cells[:, 3]) & (cells[:, 1] != ANY)  # asks for a single value
+    signature_of_cells = cells[:, :3].copy()
+    signature_of_cells[~fixed, 1:] = -1
+    signature, chosen, table = _grouped(starts, signature_of_cells)
+    signature_starts, signature_cells = _taken(starts, signature_of_cells, chosen)
+    kind, low, high = _first_open(starts, cells, fixed)
+    order = np.lexsort((-high.astype(np.int64), low, signature))
+    signature, kind, low, high = signature[order], kind[order], low[order], high[order]
+    starts, cells = _taken(starts, cells, order)  # what is searched together lies together in memory
     form_starts = np.searchsorted(signature, np.arange(len(chosen) + 1))
-    first, low, high = _first_open(starts, cells)
+    shape_of, shape_starts, shape_cells, within_starts, within = _shapes(signature_starts, signature_cells)
 
     # One running maximum for all signatures: each begins above all that stand before it, and for the minimum below.
     lift = signature.astype(np.int64) << 32
@@ -241,13 +239,11 @@ def _searchable(starts: Int64s, cells: Int32s) -> tuple[Forms, Int32s]:
     least = np.minimum.accumulate(high - lift) + lift
     new_low = (np.diff(low, prepend=-2) != 0) | (np.diff(signature, prepend=-1) != 0)
     same_low = np.maximum.accumulate(np.where(new_low, np.arange(len(low)), 0))
-    simple = (np.add.reduceat(~fixed, starts[:-1]) == 1) & ~np.logical_or.reduceat(cells[:, 4] > 0, starts[:-1])
-    kind = np.where(simple, cells[first, 1], -1)
-    mixed = np.bincount(signature, weights=kind != kind[form_starts[signature]], minlength=len(chosen)) > 0
+    mixed = np.bincount(signature, weights=kind != kind[form_starts[signature]], minlength=len(form_starts)) > 0
     forms = Forms(
         starts,
         cells,
-        shape_of,
+        shape_of[signature],
         shape_starts,
         shape_cells,
         within_starts,
@@ -256,42 +252,44 @@ def _searchable(starts: Int64s, cells: Int32s) -> tuple[Forms, Int32s]:
         signature_cells,
         table,
         form_starts,
-        low.astype(np.int32),
-        high.astype(np.int32),
+        low,
+        high,
         reach.astype(np.int32),
         least.astype(np.int32),
         same_low,
         (kind >= 0) & ~mixed[signature],
     )
+    place = np.empty(len(order), dtype=np.int32)
+    place[order] = np.arange(len(order))
     return forms, place
 
 
-def _by_signature(starts: Int64s, cells: Int32s) -> tuple[Int64s, Int32s]:
-    """Order forms so that those that are searched together lie together in memory."""
-    signature, _, _ = _grouped(starts, _signatures(cells))
-    _, low, high = _first_open(starts, cells)
-    order = np.lexsort((-high.astype(np.int64), low, signature))
-    place = np.empty(len(order), dtype=np.int32)
-    place[order] = np.arange(len(order))
-    return order, place
+def _shapes(starts: Int64s, signature_cells: Int32s) -> tuple[Int32s, Int64s, Int32s, Int64s, Int32s]:
+    """Give the shape of each signature, the shapes, and for each shape those that can cover it, the widest first."""
+    shapes = np.stack([signature_cells[:, 0], signature_cells[:, 1] >= 0], axis=1).astype(np.int32)
+    shape_of, chosen, table = _grouped(starts, shapes)
+    shape_starts, shape_cells = _taken(starts, shapes, chosen)
+    within_starts = np.empty(len(shape_starts), dtype=np.int64)
+    within = kernels.shapes_within(shape_starts, shape_cells, table, within_starts)
+    owner = np.repeat(np.arange(len(shape_starts) - 1), np.diff(within_starts))
+    within = within[np.lexsort((np.diff(shape_starts)[within], owner))]
+    return shape_of, shape_starts, shape_cells, within_starts, within
 
 
-def _fixed(cells: Int32s) -> Bools:
-    """Mark the cells that ask for a single value."""
-    return np.asarray((cells[:, 2] == cells[:, 3]) & (cells[:, 1] != ANY))
+def _first_open(starts: Int64s, cells: Int32s, fixed: Bools) -> tuple[Int32s, Int32s, Int32s]:
+    """Give the ends of each form's first cell that is not fixed, zeros if all are, and its kind.
 
-
-def _signatures(cells: Int32s) -> Int32s:
-    fixed = _fixed(cells)
-    return np.where(np.stack([np.ones_like(fixed), fixed, fixed], axis=1), cells[:, :3], np.int32(-1))
-
-
-def _first_open(starts: Int64s, cells: Int32s) -> tuple[Int64s, Int32s, Int32s]:
-    """Give each form's first cell that is not fixed, and its ends; zeros if all are."""
-    open_cells = np.flatnonzero(~_fixed(cells))
-    first = np.append(open_cells, 0)[np.searchsorted(open_cells, starts[:-1])]
-    there = (first >= starts[:-1]) & (first < starts[1:])
-    return first, np.where(there, cells[first, 2], 0), np.where(there, cells[first, 3], 0)
+    The kind is -1 if there is another such cell or an extra.
+    """
+    open_cells = np.flatnonzero(~fixed)
+    place = np.searchsorted(open_cells, starts)
+    first = np.append(open_cells, 0)[place[:-1]]
+    some = place[1:] > place[:-1]
+    plain = (np.diff(place) == 1) & (np.add.reduceat(cells[:, 4], starts[:-1], dtype=np.int64) == 0)
+    kind, low, high = (
+        np.where(there, cells[first, c], no) for there, c, no in ((plain, 1, -1), (some, 2, 0), (some, 3, 0))
+    )
+    return kind, low, high
 
 
 def _listed(lists: Sequence[Sequence[int]]) -> tuple[Int64s, Int64s]:
