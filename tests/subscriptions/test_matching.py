@@ -56,7 +56,7 @@ def check(found: Matches, wanted: list[list[int]]) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(
     subscriptions=st.lists(subscription, max_size=40),
     publications=st.lists(publication, max_size=8),
@@ -177,7 +177,7 @@ def test_number_columns_are_read_exactly(column: pa.Array) -> None:
     operands = [0, 1, 0.5, 1.5, 127, 2**53, 2**53 + 1, 2**63 - 1, -(2**63), 2.0**63, 2.0**64]
     named = {
         i: parse_subscription(f"[x,{operator},{operand!r}]")
-        for i, (operator, operand) in enumerate((o, v) for o in ("=", "<", ">=", "<>") for v in operands)
+        for i, (operator, operand) in enumerate((o, v) for o in ("=", "<>", "<", "<=", ">", ">=") for v in operands)
     }
     rows: list[Publication] = [{} if value is None else {"x": value} for value in column.to_pylist()]
     assert Index(named.items()).match(pa.table({"x": column})).lists().to_pylist() == expected(named, rows)
@@ -239,7 +239,7 @@ def test_batches_are_added_at_once() -> None:
         index.add_many([6, 7], read_lines(["[x,>,3]"]).predicates)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(st.lists(any_subscription.map(format_subscription) | st.text("[]',ab=*\\ ", max_size=12), max_size=8))
 @example(["[a,eq,'x],[b,eq,'],[c,eq,'y']", "[a,eq,'],[']", " [a,=,1]", "[a,=,1]\n", ""])
 def test_many_lines_are_read_as_one_by_one(lines: list[str]) -> None:
