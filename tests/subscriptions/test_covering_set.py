@@ -44,7 +44,7 @@ def test_equals_brute_force(engine, subscriptions):
 
 
 @needs_numba
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
 def test_both_engines_agree_on_many(seed, letters):
     chance = random.Random(seed)

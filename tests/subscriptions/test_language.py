@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import pickle
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -135,6 +136,7 @@ def test_values(text, value):
         ("[a,eq,'x\\']", 1, 7, "no closing quote"),
         ("[a,eq,'x''y']", 1, 10, "expected ]"),
         ("[*,=,1]", 1, 2, "attribute"),
+        ("[a\x9b31m,=,1]", 1, 3, "a comma"),
         ("['a',=,1]", 1, 2, "attribute"),
         ("[a,=,007]", 1, 6, "007 is not a number"),
         ("[a,=,.]", 1, 6, "not a number"),
@@ -202,6 +204,21 @@ def test_messages_keep_control_characters_from_the_terminal():
 def test_a_predicate_that_cannot_be_written_cannot_be_made(attribute, operator, value):
     with pytest.raises(ValueError, match=r"\w"):
         Predicate(attribute, operator, value)
+
+
+def test_numbers_of_numpy_are_written_as_numbers():
+    value = np.float64(0.1)
+    assert format_publication({"a": value}) == "[a,0.1]"
+    assert format_subscription(Subscription((Predicate("a", "<", value),))) == "[a,<,0.1]"
+
+
+def test_very_long_texts_are_read():
+    many = 200_000
+    assert parse_publication("[a,'" + "\\'" * many + "']") == {"a": "'" * many}
+    assert len(parse_subscription(",".join(["[a,<>,1]"] * many)).predicates) == many
+    with pytest.raises(LanguageError) as caught:
+        parse_subscription("[a,eq,'" + "\\'" * many)
+    assert caught.value.column == 7
 
 
 def test_neither_can_one_of_another_type_or_a_subscription_of_nothing():

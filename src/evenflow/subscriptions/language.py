@@ -155,7 +155,9 @@ def parse_publication(text: str) -> dict[str, Value]:
     for found in _items(_PAIR, text):
         attribute = found["attribute"]
         if attribute in publication:
-            raise _error(text, found.start("attribute"), f"the attribute {attribute} occurs twice in the publication")
+            raise _error(
+                text, found.start("attribute"), f"the attribute {_short(attribute)} occurs twice in the publication"
+            )
         try:
             value = _value(found["operand"])
         except _OperandError as error:
@@ -215,7 +217,7 @@ def _holds(predicate: Predicate, value: Value | None) -> bool:
 # All repetitions are possessive: no text makes the patterns backtrack.
 
 _SPACE = r"[ \t\r\n]*+"
-_NAME = r"(?P<attribute>[^\s\[\],'\\*\x00-\x1f\x7f]++)"
+_NAME = r"(?P<attribute>[^\s\[\],'\\*\x00-\x1f\x7f-\x9f]++)"
 _WORD = r"[^\s\[\],']++"
 _OPERATOR = rf"(?P<operator>{_WORD})"
 _OPERAND = rf"(?P<operand>'(?:[^'\\]++|\\['\\])*+'|{_WORD})"
@@ -339,7 +341,9 @@ def _short(word: str) -> str:
 
 
 def _format_value(value: Value) -> str:
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'" if isinstance(value, str) else repr(value)
+    if isinstance(value, str):
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return repr(float(value)) if isinstance(value, float) else repr(value)  # numpy's floats write themselves otherwise
 
 
 def _check_attribute(name: str) -> None:
