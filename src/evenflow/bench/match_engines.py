@@ -85,7 +85,7 @@ class Counts(Matcher):
 class SparkJoin(Matcher):
     """A join that a Spark user would write, of events and rules in Spark's memory."""
 
-    patience = 2.0
+    patience = 3.0
 
     def __init__(self, name: str, events: Any, rules: Any, join: Callable[[Any, Any], Any]) -> None:
         self.name, self.events, self.rules, self.join = name, events, rules, join
@@ -102,7 +102,7 @@ class SparkJoin(Matcher):
 class SparkMatch(Matcher):
     """``evenflow.match`` of events in Spark's memory; the subscriptions reached the workers before."""
 
-    patience = 2.0
+    patience = 3.0
 
     def __init__(self, events: Any, rules: Any, output: Any) -> None:
         self.name = f"evenflow on Spark, {output}"

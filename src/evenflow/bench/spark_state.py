@@ -6,7 +6,6 @@ CPU is that of the JVM and all Python workers together.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,8 +18,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from evenflow.bench.spark_state_variants import EVENFLOW, SCHEMA, TWS_ROW, VARIANTS, writer_of
-from evenflow.bench.spark_turns import SESSION, Line, paired
-from evenflow.spark.session import local_session
+from evenflow.bench.spark_turns import Line, bench_session, paired
 
 KEYS: Final = (1_000, 10_000, 50_000)
 ROWS: Final = 100_000
@@ -64,23 +62,20 @@ def bench_spark_state(
         Told what is under way.
     """
     began = time.perf_counter()
-    session = spark or local_session(LANES, name="evenflow bench", settings=SESSION)
     found: list[dict[str, Any]] = []
-    try:
-        with tempfile.TemporaryDirectory(prefix="evenflow-bench-") as folder:
-            place = Path(folder)
-            if overhead:
-                say(f"{FEW_ROWS:,} rows, {FEW_KEYS} keys per batch")
-                pair = [name for name in (EVENFLOW, TWS_ROW) if name in variants]
-                lines = _lines(session, place / "few", pair, FEW_ROWS, FEW_KEYS, limit_s)
-                found += _overhead(_measured(lines, turns, 2 * batches, say))
-            for count in keys:
-                say(f"{rows:,} rows, {count:,} keys per batch")
-                lines = _lines(session, place / str(count), variants, rows, count, limit_s)
-                found += _state(_measured(lines, turns, batches, say), count)
-    finally:
-        if spark is None:
-            session.stop()
+    with bench_session(LANES, spark) as (session, place):
+        say("warming up")
+        for line in _lines(session, place / "warm", variants, FEW_ROWS, FEW_KEYS, limit_s):
+            line.turn(1)
+        if overhead:
+            say(f"{FEW_ROWS:,} rows, {FEW_KEYS} keys per batch")
+            pair = [name for name in (EVENFLOW, TWS_ROW) if name in variants]
+            lines = _lines(session, place / "few", pair, FEW_ROWS, FEW_KEYS, limit_s)
+            found += _overhead(_measured(lines, turns, 2 * batches, say))
+        for count in keys:
+            say(f"{rows:,} rows, {count:,} keys per batch")
+            lines = _lines(session, place / str(count), variants, rows, count, limit_s)
+            found += _state(_measured(lines, turns, batches, say), count)
     return {"bench": "spark-state", "rows": found, "seconds": round(time.perf_counter() - began, 1)}
 
 

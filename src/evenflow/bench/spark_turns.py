@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -15,8 +18,11 @@ import psutil
 from pyspark.sql import DataFrame, SparkSession
 
 from evenflow.bench.measure_cpu import cpu_seconds
+from evenflow.spark.demo import stderr_into
+from evenflow.spark.session import local_session
 
-LOOK_S: Final = 0.05
+LOOK_S: Final = 0.1
+LOOKS_PER_CHECK: Final = 20  # of the limit: looking at every process takes CPU itself
 ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SESSION: Final = {
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
@@ -27,6 +33,24 @@ SESSION: Final = {
 
 RUNNER: Final = "python_streaming_source_runner"
 """Spark's process for a Python streaming source; evenflow's control loop lives in one."""
+
+
+@contextmanager
+def bench_session(
+    cores: int, given: SparkSession | None = None, settings: Mapping[str, str] | None = None
+) -> Iterator[tuple[SparkSession, Path]]:
+    """Start a session, unless one is given, with a directory for its files; its log is kept out of the terminal."""
+    with tempfile.TemporaryDirectory(prefix="evenflow-bench-") as folder:
+        place = Path(folder)
+        session = given
+        if session is None:
+            with stderr_into(place / "spark.log"):
+                session = local_session(cores, name="evenflow bench", settings={**SESSION, **(settings or {})})
+        try:
+            yield session, place
+        finally:
+            if given is None:
+                session.stop()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +90,7 @@ class Line:
     fed: int = 0
     gone: bool = False
 
-    def turn(self, count: int) -> None:
+    def turn(self, batches: int) -> None:
         """Start the query again, let it warm up with one batch, and measure so many more.
 
         A variant whose first batch takes a quarter of the limit is measured by that batch.
@@ -80,28 +104,20 @@ class Line:
         try:
             first = self._batch(query, into)
             slow = first.cpu_s > self.limit_s / 4
-            self.batches.append([first] if slow else [self._batch(query, into) for _ in range(count)])
+            self.batches.append([first] if slow else [self._batch(query, into) for _ in range(batches)])
             self.gone = not first.finished
         finally:
             query.stop()
 
     def _batch(self, query: Any, into: Path) -> Batch:
         before, control = cpu_seconds(), control_seconds()
-        hidden = into / f".{self.fed:05}"
-        shutil.copy(self.files[self.fed % len(self.files)], hidden)
-        hidden.rename(into / f"{self.fed:05}.parquet")
-        self.fed += 1
         began = time.monotonic()
-        while True:
-            time.sleep(LOOK_S)
-            error = query.exception()
-            if error is not None:
-                raise error
-            seconds = _finished(query, self.fed)
-            used = cpu_seconds() - before
-            if seconds is not None or used > self.limit_s:
-                took = seconds if seconds is not None else time.monotonic() - began
-                return Batch(self.rows, used, control_seconds() - control, took, seconds is not None)
+        number, self.fed = self.fed, self.fed + 1
+        over = lambda: cpu_seconds() - before > self.limit_s  # noqa: E731 - a limit, told to the one who waits
+        seconds = feed(query, into, self.files[number % len(self.files)], number, over)
+        finished = seconds is not None
+        took = time.monotonic() - began if seconds is None else seconds
+        return Batch(self.rows, cpu_seconds() - before, control_seconds() - control, took, finished)
 
     def rates(self) -> list[float]:
         """Return rows per CPU-second, turn by turn."""
@@ -125,6 +141,22 @@ class Line:
             version = int(path.name.partition(".")[0].partition("_")[0])
             newest[path.parent] = max(newest.get(path.parent, (-1, 0)), (version, path.stat().st_size))
         return sum(size for _, size in newest.values()) or None
+
+
+def feed(query: Any, into: Path, file: Path, number: int, over: Callable[[], bool] = lambda: False) -> float | None:
+    """Give one file to a query as its batch of this number; return Spark's time for it, ``None`` if it is given up."""
+    hidden = into / f".{number:05}"
+    shutil.copy(file, hidden)
+    hidden.rename(into / f"{number:05}.parquet")
+    for look in count(1):
+        time.sleep(LOOK_S)
+        error = query.exception()
+        if error is not None:
+            raise error
+        seconds = _finished(query, number + 1)
+        if seconds is not None or (look % LOOKS_PER_CHECK == 0 and over()):
+            return seconds
+    raise AssertionError("counting ends never")
 
 
 def _finished(query: Any, files: int) -> float | None:

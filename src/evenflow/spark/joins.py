@@ -28,7 +28,12 @@ class SparkSide:
     """A session with events and rules in its memory, and the ways to match them."""
 
     def __init__(self, memory: str = "5g") -> None:
-        settings = {"spark.driver.memory": memory, "spark.sql.autoBroadcastJoinThreshold": "-1"}
+        settings = {
+            "spark.driver.memory": memory,
+            "spark.sql.autoBroadcastJoinThreshold": "-1",
+            # On a busy machine a compiler in the background comes late, and the joins would run interpreted meanwhile.
+            "spark.driver.extraJavaOptions": "-XX:-BackgroundCompilation",
+        }
         self.spark: SparkSession = local_session(2, name="evenflow bench", settings=settings)
 
     def frame(self, table: pa.Table) -> DataFrame:
