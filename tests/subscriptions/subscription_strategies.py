@@ -6,6 +6,7 @@ The pools are small and full of neighbours, so that predicates meet, imply and c
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from hypothesis import strategies as st
 
@@ -56,12 +57,24 @@ any_subscription = _subscriptions(predicates(names, numbers, strings), 6)
 
 
 def _close(attribute: str) -> st.SearchStrategy[list[Predicate]]:
-    """Draw predicates on one attribute, mostly of one type: with both they only ever contradict each other."""
-    of_numbers = [Predicate(attribute, operator, value) for operator in NUMBER_OPERATORS for value in NUMBERS]
-    of_strings = [Predicate(attribute, operator, value) for operator in STRING_OPERATORS for value in STRINGS]
-    any_value = [Predicate(attribute, "eq", None)]
-    few = [[*of_numbers, *any_value]] * 3 + [[*of_strings, *any_value]] * 3 + [[*of_numbers, *of_strings, *any_value]]
-    return st.one_of([st.lists(st.sampled_from(pool), max_size=3) for pool in few])
+    """Draw predicates on one attribute, mostly of one type and with operands that meet."""
+
+    def on(numbers: Iterable[float], strings: Iterable[str]) -> list[Predicate]:
+        return [
+            Predicate(attribute, "eq", None),
+            *(Predicate(attribute, operator, value) for operator in NUMBER_OPERATORS for value in numbers),
+            *(Predicate(attribute, operator, value) for operator in STRING_OPERATORS for value in strings),
+        ]
+
+    pools = [on([0, -0.0, 1, 1.5], []), on([1, 1.0, math.nextafter(1.0, 2.0)], [])]
+    pools += [on([BIG, BIG + 1, BIG + 2, float(BIG + 2)], []), on([INT64_MAX, 2.0**63, INT64_MIN], [])]
+    pools += [
+        on([], ["a", "ab", "abc", "b", "bc"]),
+        on([], ["", "a", "aa", "é", "aé"]),
+        on(NUMBERS, []),
+        on([], STRINGS),
+    ]
+    return st.one_of([st.lists(st.sampled_from(pool), max_size=3) for pool in [*pools, on(NUMBERS, STRINGS)]])
 
 
 close_subscription = (

@@ -43,6 +43,8 @@ def test_relations_are_exact(subscriptions, publications):
         ("[class,eq,*]", "[class,isPresent,0]", "covers"),
         ("[class,isPresent,'']", "[class,eq,*]", "covered"),
         ("[v,>=,5],[v,<=,5]", "[v,=,5.0]", "equal"),
+        ("[v,<=,5],[v,<>,5]", "[v,<,5]", "equal"),
+        ("[v,>=,5],[v,<>,5]", "[v,>,5]", "equal"),
         ("[v,<>,3]", "[v,>,3]", "covers"),
         ("[v,<>,3]", "[v,>=,3]", "intersects"),
         ("[v,>,3],[v,<,4]", "[v,=,9],[v,=,8]", "covers"),

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import random
+import time
 from importlib.util import find_spec
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from subscription_strategies import ATTRIBUTES, NUMBERS, any_subscription, brute_poset, close_subscription
 
+from evenflow.bench.workloads import from_templates, quotes
 from evenflow.errors import BadInput
 from evenflow.subscriptions import ids
 from evenflow.subscriptions.columns import Predicates
@@ -84,6 +87,20 @@ def test_many_shapes():
     )
     assert slow == quick
     assert len(slow.edges) > 600
+
+
+@needs_numba
+def test_long_chains_take_no_time_squared():
+    """Thousands of thresholds on one attribute: each covers all that follow, but only one directly."""
+    table, _ = from_templates(quotes(1), 100_000, 1)
+    table = table.only(np.flatnonzero(np.bincount(table.owner) > 1))  # without what covers everything
+    names = [str(number) for number in range(table.count)]
+    covering(names[:10], table.only(np.arange(10)), engine="numba")  # compiles
+    begun = time.process_time()
+    found = covering(names, table)
+    assert covering_set(names, table) == found.css
+    assert time.process_time() - begun < 15  # about one second; every pair would take minutes
+    assert len(found.edges) < 3 * table.count
 
 
 @pytest.mark.parametrize("engine", ENGINES)
