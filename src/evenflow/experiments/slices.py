@@ -92,10 +92,20 @@ class Hetero(Stream):
 def algorithm(policy: str, every_s: float) -> Algorithm:
     """Return the algorithm of a policy's name, with the settings that suit noisy measurements."""
     if policy == "least_moves":
-        return Planned(named(policy, ceiling=0.02, target=0.005), Settings(), every_s, 3, doubt=3.2, name=policy)
+        slow = 6 * every_s  # a slice that moved rests: what follows a drift too closely runs after noise
+        return Planned(
+            named(policy, ceiling=0.025, target=0.005), Settings(), every_s, 3, rest_s=slow, doubt=3.2, name=policy
+        )
     if policy == "even_counts":
         return Planned(named(policy), every_s=every_s, name=policy)
     return Planned(named(policy), every_s=every_s, samples=3, name=policy)
+
+
+def _phases(drift: Drift, change: float, end: float) -> list[float]:
+    """Return when the world is another: at a jump, or with each quarter of a slow drift."""
+    if drift == "slow":
+        return [change + n * (end - change) / 4 for n in range(4)]
+    return [change] if drift == "jump" else []
 
 
 class Bench:
@@ -106,7 +116,7 @@ class Bench:
         change = 0.4 * settings.seconds if drift != "none" else float("inf")
         self.settings = settings
         self.change_at = change
-        self.summary = Summary(phases=[change] if drift == "jump" else [])
+        self.summary = Summary(phases=_phases(drift, change, settings.seconds))
         self.rounds: list[tuple[float, float, float]] = []  # at, true max/mean just before the round, its floor
         self._trace = trace
         self.sim = Simulation(seed, Network(delay=0.002, jitter=0.002), self._write)
