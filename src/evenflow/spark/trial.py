@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+FIRST_FILE = 1_700_000_000  # seconds since 1970
 SCHEMA = "id long, device long, value double"
 OUTPUT = "id long, device long, n long, total double, trail long"
 
@@ -30,6 +32,8 @@ def put(folder: Path, number: int, rows: int = 100, devices: int = 40) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     hidden = folder / f".{number:05}"
     pq.write_table(table, hidden)
+    # Spark reads files in the order of their times; two that are written quickly may share one.
+    os.utime(hidden, (FIRST_FILE + number, FIRST_FILE + number))
     hidden.rename(folder / f"{number:05}.parquet")
 
 
