@@ -14,9 +14,8 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from evenflow.bench.measure_cpu import cpu_seconds
 from evenflow.bench.spark_state_variants import SCHEMA
-from evenflow.bench.spark_turns import feed
+from evenflow.bench.spark_turns import cpu_seconds, feed
 from evenflow.spark.control import Balancing
 from evenflow.spark.demo_stream import Score
 from evenflow.spark.machine import Cost, stopwatch
@@ -112,10 +111,10 @@ class Arm:
 
     def take(self, file: Path, hottest: float) -> None:
         """Run one batch; ``hottest`` is the hottest key's share of its rows."""
-        before = cpu_seconds()
+        before, _ = cpu_seconds()
         batch_s = feed(self.query, self.into, file, len(self.seen))
         assert batch_s is not None  # nothing gives it up
-        used = cpu_seconds() - before
+        used = cpu_seconds()[0] - before
         new = self.samples.new()
         load = np.zeros(self.lanes)
         units: dict[int, float] = {}

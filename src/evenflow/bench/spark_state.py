@@ -57,16 +57,17 @@ def bench_spark_state(
     limit_s
         CPU seconds after which a batch is given up; its rate is then an upper bound, and it gets no further turn.
     spark
-        A session to use; by default one of two cores is started.
+        A session to use, warm already; by default one of two cores is started.
     say
         Told what is under way.
     """
     began = time.perf_counter()
     found: list[dict[str, Any]] = []
     with bench_session(LANES, spark) as (session, place):
-        say("warming up")
-        for line in _lines(session, place / "warm", variants, FEW_ROWS, FEW_KEYS, limit_s):
-            line.turn(1)
+        if spark is None:
+            say("warming up")
+            for line in _lines(session, place / "warm", variants, FEW_ROWS, FEW_KEYS, limit_s):
+                line.turn(1)
         if overhead:
             say(f"{FEW_ROWS:,} rows, {FEW_KEYS} keys per batch")
             pair = [name for name in (EVENFLOW, TWS_ROW) if name in variants]

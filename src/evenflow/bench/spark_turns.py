@@ -17,7 +17,6 @@ from typing import Any, Final
 import psutil
 from pyspark.sql import DataFrame, SparkSession
 
-from evenflow.bench.measure_cpu import cpu_seconds
 from evenflow.spark.demo import stderr_into
 from evenflow.spark.session import local_session
 
@@ -110,14 +109,14 @@ class Line:
             query.stop()
 
     def _batch(self, query: Any, into: Path) -> Batch:
-        before, control = cpu_seconds(), control_seconds()
         began = time.monotonic()
+        before, control = cpu_seconds()
         number, self.fed = self.fed, self.fed + 1
-        over = lambda: cpu_seconds() - before > self.limit_s  # noqa: E731 - a limit, told to the one who waits
+        over = lambda: cpu_seconds()[0] - before > self.limit_s  # noqa: E731 - a limit, told to the one who waits
         seconds = feed(query, into, self.files[number % len(self.files)], number, over)
-        finished = seconds is not None
+        after, control_after = cpu_seconds()
         took = time.monotonic() - began if seconds is None else seconds
-        return Batch(self.rows, cpu_seconds() - before, control_seconds() - control, took, finished)
+        return Batch(self.rows, after - before, control_after - control, took, seconds is not None)
 
     def rates(self) -> list[float]:
         """Return rows per CPU-second, turn by turn."""
@@ -177,17 +176,24 @@ def _files_read(progress: Any) -> int:
     return 0
 
 
-def control_seconds() -> float:
-    """Return the CPU time of the processes in which Python streaming sources live."""
-    total = 0.0
-    for process in psutil.Process().children(recursive=True):
+_SEEN: Final[dict[tuple[int, float], tuple[float, bool]]] = {}
+
+
+def cpu_seconds() -> tuple[float, float]:
+    """Return the CPU time of this process and all that it started, and of those in which Python streaming sources live.
+
+    What a process took counts on when it has ended: Spark ends idle workers, and nobody inherits their time.
+    """
+    me = psutil.Process()
+    for process in (me, *me.children(recursive=True)):
         try:
-            if any(RUNNER in word for word in process.cmdline()):
-                times = process.cpu_times()
-                total += times.user + times.system
-        except psutil.NoSuchProcess:
+            times = process.cpu_times()
+            key = (process.pid, process.create_time())
+            runner = _SEEN[key][1] if key in _SEEN else any(RUNNER in word for word in process.cmdline())
+        except psutil.Error:
             continue
-    return total
+        _SEEN[key] = (times.user + times.system, runner)
+    return sum(s for s, _ in _SEEN.values()), sum(s for s, runner in _SEEN.values() if runner)
 
 
 def paired(mine: list[float], other: list[float]) -> float | None:

@@ -214,7 +214,7 @@ def cores() -> int:
 
 def demo_session(master: str, log: Path) -> SparkSession:
     """Start a session whose JVM writes its log into a file: the terminal belongs to the picture."""
-    with _stderr_into(log):
+    with stderr_into(log):
         if master.startswith("local"):
             return local_session(cores(), name="evenflow demo", master=master, settings=QUICK_START)
         from pyspark.sql import SparkSession  # noqa: PLC0415 - a cluster decides its own settings
@@ -227,7 +227,7 @@ def demo_session(master: str, log: Path) -> SparkSession:
 
 
 @contextlib.contextmanager
-def _stderr_into(log: Path) -> Iterator[None]:
+def stderr_into(log: Path) -> Iterator[None]:
     """Let what is started here write its errors into a file."""
     sys.stderr.flush()
     kept = os.dup(2)
