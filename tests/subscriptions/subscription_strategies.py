@@ -84,6 +84,13 @@ close_subscription = (
 )
 """Subscriptions that have much to do with each other."""
 
+lattice_subscription = (
+    st.tuples(*[st.sampled_from([None, None, 0, 1])] * 3)
+    .filter(lambda found: found != (None, None, None))
+    .map(lambda found: Subscription(tuple(Predicate("abc"[i], ">", n) for i, n in enumerate(found) if n is not None)))
+)
+"""Subscriptions that cover each other along many ways."""
+
 values = numbers | strings
 any_publication = st.dictionaries(names, values, min_size=1, max_size=6)
 VALUES = [*NUMBERS, *STRINGS, math.nan, math.inf, -math.inf]

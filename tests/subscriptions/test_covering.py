@@ -5,14 +5,23 @@ from itertools import combinations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from subscription_strategies import brute_covers, brute_intersects, brute_poset, close_publication, close_subscription
+from subscription_strategies import (
+    brute_covers,
+    brute_intersects,
+    brute_poset,
+    close_publication,
+    close_subscription,
+    lattice_subscription,
+)
 
 from evenflow.subscriptions.covering import covers, intersects, relation
 from evenflow.subscriptions.language import matches, parse_subscription
 from evenflow.subscriptions.normal import normalize
 from evenflow.subscriptions.poset import Poset
 
-many = st.lists(close_subscription, max_size=12).map(lambda found: dict(enumerate(found, start=1)))
+many = (st.lists(close_subscription, max_size=12) | st.lists(lattice_subscription, max_size=12)).map(
+    lambda found: dict(enumerate(found, start=1))
+)
 
 
 @settings(max_examples=150, deadline=None)
@@ -103,6 +112,16 @@ def test_the_poset_of_the_thesis():
     assert poset.edges() == [("0", "1"), ("0", "2"), ("3", "4")]
     assert (poset.parents("1"), poset.children("0")) == (["0"], ["1", "2"])
     assert poset.covering(parse_subscription("[class,eq,'STOCK'],[symbol,eq,'YHOO'],[volume,>,1]")) == ["0", "1"]
+
+
+def test_who_is_covered_twice_stays_covered():
+    texts = ["[a,>,0]", "[a,>,0],[b,>,0]", "[a,>,0],[c,>,0]", "[a,>,0],[b,>,0],[c,>,0]"]
+    poset = Poset((str(i), parse_subscription(text)) for i, text in enumerate(texts))
+    assert poset.edges() == [("0", "1"), ("0", "2"), ("1", "3"), ("2", "3")]
+    poset.remove("1")
+    assert poset.edges() == [("0", "2"), ("2", "3")]
+    poset.remove("2")
+    assert poset.edges() == [("0", "3")]
 
 
 def test_the_lowest_id_speaks_for_its_equals():

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from subscription_strategies import ATTRIBUTES, NUMBERS, any_subscription, brute_poset, close_subscription
+from subscription_strategies import (
+    ATTRIBUTES,
+    NUMBERS,
+    any_subscription,
+    brute_poset,
+    close_subscription,
+    lattice_subscription,
+)
 
 from evenflow.bench.workloads import from_templates, quotes
 from evenflow.errors import BadInput
@@ -35,7 +42,11 @@ intervals = st.lists(
 
 @pytest.mark.parametrize("engine", ENGINES)
 @settings(max_examples=150, deadline=None)
-@given(st.lists(close_subscription, max_size=12) | st.lists(intervals, max_size=20))
+@given(
+    st.lists(close_subscription, max_size=12)
+    | st.lists(intervals, max_size=20)
+    | st.lists(lattice_subscription, max_size=12)
+)
 def test_equals_brute_force(engine, subscriptions):
     names = [str(number) for number in range(len(subscriptions))]
     table = Predicates.of(subscriptions)

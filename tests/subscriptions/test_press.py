@@ -124,6 +124,12 @@ def test_the_sample_ends_at_the_timeout_with_fewer():
     assert sampler.handle(Woken(("press", 1)), 40) == [Sampled((1,), 30)]
 
 
+def test_what_arrives_at_the_deadline_is_too_late():
+    sampler = Sampler(samples=3, timeout=30)
+    sampler.handle(Requested(), 10)
+    assert sampler.handle(Arrived([1]), 40) == [Sampled((), 30)]
+
+
 def test_a_late_wake_up_lengthens_nothing():
     sampler = Sampler(samples=3, timeout=30)
     sampler.handle(Requested(), 10)
