@@ -22,8 +22,9 @@ demo: java  ## installs what is missing and shows the balancer at work
 test: java lint  ## installs what is missing, checks the style and runs the tests
 	$(BIN)/python -m pytest -m "not long" --durations=15
 
-test-long: java  ## the campaigns that make test leaves out
+test-long: java  ## the campaigns that make test leaves out, and the properties on fresh examples
 	$(BIN)/python -m pytest -m long --durations=15
+	$(BIN)/python -m pytest -m "not long" --hypothesis-profile=fresh tests/properties tests/subscriptions
 
 lint: env  ## ruff and mypy --strict
 	$(BIN)/ruff check .

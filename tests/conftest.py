@@ -9,9 +9,15 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
+from hypothesis import settings
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
+
+# The same examples every time, so that a change is blamed for what it broke; `make test-long` draws fresh ones.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("fresh", derandomize=False, deadline=None, print_blob=True)
+settings.load_profile("same")
 
 
 class Finished(Protocol):

@@ -12,7 +12,7 @@ from evenflow.model import Node, Plan, Snapshot, Unit
 from evenflow.planner import plan
 from evenflow.policies import NAMES, named
 
-NUMBERS = st.floats(0, 1e6, allow_nan=False) | st.sampled_from([0.0, 1.0, 1e-9, 1e9])
+NUMBERS = st.floats(0, 1e6, allow_nan=False) | st.sampled_from([0.0, 1.0, 1e-9, 1e9, 1e-300, 5e-324])
 CAPACITIES = st.floats(0.1, 100) | st.just(1.0)
 
 

@@ -73,8 +73,9 @@ def test_both_engines_agree_on_many(seed, letters):
 def random_text(chance: random.Random) -> str:
     """Return a subscription like those of Table 5.1, some of them with more."""
     words = ["[class,eq,'STOCK']"]
-    if chance.random() < 0.8:
-        words.append(f"[symbol,{chance.choice(['eq', 'eq', 'eq', 'str-prefix', 'neq'])},'{chance.choice('AB')}']")
+    for _ in range(chance.choice([0, 1, 1, 2])):
+        operator = chance.choice(["eq", "eq", "eq", "str-prefix", "str-suffix", "str-contains", "neq"])
+        words.append(f"[symbol,{operator},'{chance.choice(['A', 'B', 'AB', 'BA', 'ABA'])}']")
     for attribute in chance.sample(["high", "low", "volume", "date"], chance.choice([0, 1, 1, 1, 2])):
         words += [
             f"[{attribute},{chance.choice(['>', '<', '>=', '<=', '=', '<>', '>', '<'])},{chance.randrange(30)}]"
@@ -158,3 +159,8 @@ def test_ids_have_one_order(names, many):
         assert found == sorted(names, key=lambda name: (int(name), name))
     elif not all(map(ids.is_integer, names)):
         assert found == sorted(names)
+
+
+def test_ids_are_compared_exactly():
+    names = ["9007199254740993", "09007199254740994", "+9007199254740992"]
+    assert ids.ascending(names) == ["+9007199254740992", "9007199254740993", "09007199254740994"]

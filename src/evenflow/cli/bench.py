@@ -15,9 +15,22 @@ bench_group.command()(spark_state)
 bench_group.command()(spark_skew)
 
 
-@bench_group.callback()
-def _benches() -> None:
-    """Keep ``match`` a command of its own although it is the only one."""
+@bench_group.command()
+def kernel(
+    events: Annotated[int, typer.Option(min=1000, help="Events of the simulator, per network.")] = 300_000,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Simulated events per CPU-second, with a perfect and with a faulty network."""
+    from evenflow.bench.kernel import bench_kernel
+
+    result = bench_kernel(events)
+    if json:
+        print_json(result)
+        return
+    for row in result["rows"]:
+        print_rich(
+            f"{row['variant']:16} {row['events_per_cpu_s']:>10,.0f} events per CPU-second (× {row['ratio']:.2f})"
+        )
 
 
 @bench_group.command()

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
+NEXT_TO_NONE = 1e-200  # a total below this share of a capacity would overflow what is divided by it
+
 
 class Placement:
     """Units on nodes, with the loads that follow from it.
@@ -48,8 +50,8 @@ class Placement:
         self.allowed = allowed
         self.most = np.full_like(capacity, np.inf) if most is None else most
         total = weight.sum(axis=0)
-        # Loads of several dimensions compare as shares of their totals.
-        self.scale = np.where(total > 0, total, 1.0)
+        # Loads of several dimensions compare as shares of their totals; beside its capacities, next to none is none.
+        self.scale = np.where(total > NEXT_TO_NONE * capacity.max(axis=0), total, 1.0)
         movable = np.flatnonzero(free)
         self._order = movable[np.argsort(owner[movable], kind="stable")]
         self._start = np.searchsorted(owner[self._order], np.arange(len(capacity) + 1))
