@@ -20,7 +20,7 @@ def kernel(
     events: Annotated[int, typer.Option(min=1000, help="Events of the simulator, per network.")] = 300_000,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Simulated events per CPU-second, with a perfect and with a faulty network."""
+    """Count simulated events per CPU-second, with a perfect and with a faulty network."""
     from evenflow.bench.kernel import bench_kernel
 
     result = bench_kernel(events)
