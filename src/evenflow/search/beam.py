@@ -9,17 +9,20 @@ from numpy.typing import NDArray
 
 from evenflow.search.effort import Effort
 from evenflow.search.placement import Floats, Placement, Rows
+from evenflow.search.swaps import Swaps
 
 MOST_UNITS = 100
 WIDTH = 1000
 LEAST_WIDTH = 30  # a narrower search finds hardly more than exchanges do
+ORDERS = 2  # in which units are placed, one after the other where the one before found nothing
+GOLDEN = 0.6180339887498949
 TIGHTER = 2e-3  # every success is asked for again with a peak lower by this fraction
 
 
 def resettle(placement: Placement, ceiling: float, goal: float, effort: Effort) -> None:
     """Place all units anew if they are few, with an ever lower peak until it is at the goal or none is found."""
     peak = placement.peak()
-    units = placement.units()
+    units = np.sort(placement.units())
     if peak <= ceiling or not 0 < len(units) <= MOST_UNITS:
         return
     nodes, dims = placement.capacity.shape
@@ -27,26 +30,52 @@ def resettle(placement: Placement, ceiling: float, goal: float, effort: Effort) 
     width = min(WIDTH, effort.left // (3 * price))
     if width < LEAST_WIDTH:
         return
-    order = units[np.lexsort((units, -placement.size(units)))]
     base = placement.load.copy()
-    np.subtract.at(base, placement.owner[order], placement.weight[order])
-    may = np.ones((len(order), nodes), np.bool_)
-    for i, unit in enumerate(order.tolist()):
+    np.subtract.at(base, placement.owner[units], placement.weight[units])
+    may = np.ones((len(units), nodes), np.bool_)
+    for i, unit in enumerate(units.tolist()):
         if unit in placement.allowed:
             may[i] = False
             may[i, placement.allowed[unit]] = True
-    best: Packing | None = None
+    weight, home = placement.weight[units], placement.home[units]
+    best: tuple[Rows, Packing] | None = None
     level = peak * (1 - TIGHTER)
-    while effort.spend(price * width):
-        found = pack(placement.weight[order], base, placement.capacity, may, placement.home[order], level, width)
-        if found is None:
+    for turn in range(ORDERS):
+        order = _order(weight / placement.scale, turn)
+        while effort.spend(price * width):
+            found = pack(weight[order], base, placement.capacity, may[order], home[order], level, width)
+            if found is None:
+                break
+            best = units[order], found
+            level = max(found.peak * (1 - TIGHTER), goal)
+            if found.peak <= ceiling:
+                break
+        if effort.left <= 0 or (best is not None and best[1].peak <= ceiling):
             break
-        best = found
-        if found.peak <= ceiling:
-            break
-        level = max(found.peak * (1 - TIGHTER), goal)
     if best is not None:
-        placement.shift_many(order, best.nodes)
+        placement.shift_many(best[0], best[1].nodes)
+    if dims > 1:  # on one dimension the packing leaves next to nothing to find
+        _step_down(placement, Swaps(weight, base, placement.capacity, may), ceiling, goal, effort)
+
+
+def _step_down(placement: Placement, swaps: Swaps, ceiling: float, goal: float, effort: Effort) -> None:
+    """Lower the peak by small steps for as long as they find a lower one."""
+    units = np.sort(placement.units())
+    peak = placement.peak()
+    while peak > ceiling:
+        found = swaps.below(max(peak * (1 - TIGHTER), goal), placement.owner[units], effort)
+        if found is None:
+            return
+        placement.shift_many(units, found)
+        peak = placement.peak()
+
+
+def _order(share: Floats, turn: int) -> Rows:
+    """Return the units heaviest first: by their largest share, by all their shares, then ever less exactly."""
+    size = share.sum(axis=1) if turn % 2 else share.max(axis=1)
+    doubt = (np.arange(len(share)) + 1) * GOLDEN * turn % 1.0  # spread evenly, and the same every time
+    order: Rows = np.argsort(-size * (1 + 0.1 * (turn // 2) * doubt), kind="stable")
+    return order
 
 
 @dataclass(frozen=True, slots=True)

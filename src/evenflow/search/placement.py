@@ -51,7 +51,7 @@ class Placement:
         self.most = np.full_like(capacity, np.inf) if most is None else most
         total = weight.sum(axis=0)
         # Loads of several dimensions compare as shares of their totals; beside its capacities, next to none is none.
-        self.scale = np.where(total > NEXT_TO_NONE * capacity.max(axis=0), total, 1.0)
+        self.scale = np.where(total > NEXT_TO_NONE * capacity.max(axis=0, initial=0.0), total, 1.0)
         movable = np.flatnonzero(free)
         self._order = movable[np.argsort(owner[movable], kind="stable")]
         self._start = np.searchsorted(owner[self._order], np.arange(len(capacity) + 1))
