@@ -75,9 +75,14 @@ def _run_in_processes(
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(min(cores, len(parts)), context, initializer=_ignore_interrupts)
     try:
-        futures: dict[Future[PlainRow], int] = {
-            pool.submit(_run_seed, run, settings, seed, part, name_seed=True): seed for seed, part in parts.items()
-        }
+        # Workers start blocked, as they inherit it: a Ctrl-C before they can ignore it would end them with a traceback.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            futures: dict[Future[PlainRow], int] = {
+                pool.submit(_run_seed, run, settings, seed, part, name_seed=True): seed for seed, part in parts.items()
+            }
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         rows = {}
         for future in as_completed(futures):
             rows[futures[future]] = future.result()
