@@ -1,5 +1,6 @@
 """An online model per machine: it predicts each reading before it learns from it, and notices what does not fit."""
 
+import os
 import random
 import tempfile
 from pathlib import Path
@@ -44,6 +45,7 @@ def main() -> None:
         (Path(folder) / "in").mkdir()
         for part in range(3):
             pq.write_table(readings(part), f"{folder}/in/{part}.parquet")
+            os.utime(f"{folder}/in/{part}.parquet", (part, part))  # Spark reads the oldest file first
         stream = spark.readStream.schema(READINGS).option("maxFilesPerTrigger", 1).parquet(f"{folder}/in")
         models = evenflow.balance(stream, by="machine", slices=8, lanes=2).process_each(learn, OUTPUT)
         writer = models.writeStream.format("parquet").option("checkpointLocation", f"{folder}/c")

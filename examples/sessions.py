@@ -1,5 +1,6 @@
 """Sessions of visitors: clicks less than half an hour apart belong together."""
 
+import os
 import random
 import tempfile
 from pathlib import Path
@@ -40,6 +41,7 @@ def main() -> None:
         (Path(folder) / "in").mkdir()
         for hour in range(3):
             pq.write_table(clicks(hour), f"{folder}/in/{hour}.parquet")
+            os.utime(f"{folder}/in/{hour}.parquet", (3600 * hour, 3600 * hour))  # Spark reads the oldest file first
         stream = spark.readStream.schema(CLICKS).option("maxFilesPerTrigger", 1).parquet(f"{folder}/in")
         visits = evenflow.balance(stream, by="visitor", slices=8, lanes=2).process_each(follow, SESSIONS)
         writer = visits.writeStream.format("parquet").option("checkpointLocation", f"{folder}/c")

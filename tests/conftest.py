@@ -14,6 +14,8 @@ from hypothesis import settings
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 
+ALONE = {"test_examples.py", "test_run.py"}  # their fixtures start a Spark of their own, once per module
+
 # The same examples every time, so that a change is blamed for what it broke; `make test-long` draws fresh ones.
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("fresh", derandomize=False, deadline=None, print_blob=True)
@@ -26,6 +28,21 @@ class Finished(Protocol):
     code: int
     out: str
     err: str
+
+
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Say which tests belong on one worker: those of the shared session, of the one Connect port, of a slow module."""
+    for item in items:
+        group = ""
+        if "connect" in item.name:
+            group = "connect"
+        elif "spark" in getattr(item, "fixturenames", ()):
+            group = "spark"
+        elif "tests/spark" in item.nodeid or item.path.name in ALONE:
+            group = item.path.stem
+        if group:
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ CPU is that of the JVM and all Python workers together.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -89,6 +90,7 @@ def write_rows(place: Path, rows: int, keys: int, files: int = 3) -> list[Path]:
         table = pa.table({"key": chance.permutation(np.arange(rows) % keys), "value": chance.normal(size=rows)})
         found.append(place / f"{number}.parquet")
         pq.write_table(table, found[-1])
+        os.utime(found[-1], (1e9 + number, 1e9 + number))  # Spark reads files in the order of their times
     return found
 
 
