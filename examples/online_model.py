@@ -34,8 +34,7 @@ def learn(machine: str, rows: pa.Table, state: tuple[object, ...] | None) -> tup
     worst = float(np.abs(x @ np.linalg.solve(moments, target) - heat).max()) if n else 0.0
     n, moments, target = n + rows.num_rows, moments + x.T @ x, target + x.T @ heat
     offset, slope = np.linalg.solve(moments, target)
-    row = {"machine": machine, "n": n, "offset": offset, "slope": slope, "worst": worst}
-    return [row], (n, moments, target)
+    return [{"machine": machine, "n": n, "offset": offset, "slope": slope, "worst": worst}], (n, moments, target)
 
 
 def main() -> None:
@@ -52,8 +51,9 @@ def main() -> None:
         writer.trigger(availableNow=True).start(f"{folder}/out").awaitTermination()
         found = spark.read.parquet(f"{folder}/out").toPandas().sort_values("n").groupby("machine").last()
         for machine, row in found.iterrows():
-            line = f"{machine}: heat = {row.offset:.4f} + {row.slope:.4f} load, after {row.n:.0f} readings"
-            print(f"{line}; the last batch was off by {row.worst:.2f} at most")
+            print(
+                f"{machine}: heat = {row.offset:.3f} + {row.slope:.3f} load ({row.n:.0f} readings, off by {row.worst:.2f})"
+            )
     spark.stop()
 
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 from hypothesis import settings
@@ -14,7 +14,7 @@ from hypothesis import settings
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 
-ALONE = {"test_examples.py", "test_run.py"}  # their fixtures start a Spark of their own, once per module
+FIRST = ("spark", "connect", "tests/test_examples.py", "tests/cli/test_run.py")  # what starts a Spark takes longest
 
 # The same examples every time, so that a change is blamed for what it broke; `make test-long` draws fresh ones.
 settings.register_profile("same", derandomize=True, deadline=None)
@@ -30,19 +30,30 @@ class Finished(Protocol):
     err: str
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
+def worker_group(test: str) -> str:
+    """Return which tests share a worker: those of the shared session, of the one Connect port, of a module."""
+    module, _, name = test.partition("::")
+    if "connect" in name:
+        return "connect"
+    return "spark" if "tests/spark/" in module else module
+
+
+@pytest.hookimpl(trylast=True)  # after the shuffle
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Say which tests belong on one worker: those of the shared session, of the one Connect port, of a slow module."""
-    for item in items:
-        group = ""
-        if "connect" in item.name:
-            group = "connect"
-        elif "spark" in getattr(item, "fixturenames", ()):
-            group = "spark"
-        elif "tests/spark" in item.nodeid or item.path.name in ALONE:
-            group = item.path.stem
-        if group:
-            item.add_marker(pytest.mark.xdist_group(group))
+    """Begin with the groups that take longest, so that one worker does not end alone."""
+    items.sort(key=lambda item: worker_group(item.nodeid).startswith(FIRST), reverse=True)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep the groups together."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return worker_group(nodeid)
+
+    return Groups(config, log)
 
 
 @pytest.fixture
