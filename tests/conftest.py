@@ -14,7 +14,8 @@ from hypothesis import settings
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 
-FIRST = ("spark", "connect", "tests/test_examples.py", "tests/cli/test_run.py")  # what starts a Spark takes longest
+# What starts Spark takes longest.
+FIRST = ("spark", "connect", "tests/spark/test_kills.py", "tests/test_examples.py", "tests/cli/test_run.py")
 
 # The same examples every time, so that a change is blamed for what it broke; `make test-long` draws fresh ones.
 settings.register_profile("same", derandomize=True, deadline=None)
@@ -35,13 +36,13 @@ def worker_group(test: str) -> str:
     module, _, name = test.partition("::")
     if "connect" in name:
         return "connect"
-    return "spark" if "tests/spark/" in module else module
+    return "spark" if "tests/spark/" in module and module not in FIRST else module
 
 
 @pytest.hookimpl(trylast=True)  # after the shuffle
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the groups that take longest, so that one worker does not end alone."""
-    items.sort(key=lambda item: worker_group(item.nodeid).startswith(FIRST), reverse=True)
+    items.sort(key=lambda item: worker_group(item.nodeid) not in FIRST)
 
 
 @pytest.hookimpl(optionalhook=True)

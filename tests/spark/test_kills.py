@@ -23,7 +23,6 @@ def check(found, kills):
     return found
 
 
-@pytest.mark.long  # minutes, and a busy machine can keep Spark's Python workers from starting in time
 def test_a_killed_driver_loses_doubles_and_disorders_nothing():
     check(drill(kills=3, seed=1), 3)
 

@@ -15,7 +15,7 @@ class KillSettings:
     """What `slices-kill` can be told."""
 
     kills: int = setting(20, "kill -9 in all; three in ten hit executors of a small cluster, the rest drivers", low=1)
-    slices: int = setting(12, "slices", low=2, high=10_000)
+    slices: int = setting(24, "slices", low=2, high=10_000)
     lanes: int = setting(2, "lanes", low=2, high=64)
     rows: int = setting(200, "rows per batch", low=1)
     batches: int = setting(3, "batches between two kills, at least", low=1)
