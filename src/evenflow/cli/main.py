@@ -24,6 +24,7 @@ from evenflow.cli.match import match
 from evenflow.cli.output import say
 from evenflow.cli.plan import plan
 from evenflow.cli.run import run
+from evenflow.cli.web import web
 from evenflow.errors import BadInput
 
 app = typer.Typer(
@@ -40,6 +41,7 @@ app.command()(grow)
 app.command()(match)
 app.command()(plan)
 app.command()(run)
+app.command()(web)
 app.add_typer(bench_group, name="bench")
 app.add_typer(experiment_group, name="experiment")
 

@@ -107,7 +107,7 @@ class Chronicle:
 
 def _records(entry: Entry, routes: Routes) -> list[dict[str, Any]]:
     if entry.kind == SETTING:
-        return [{"kind": "request", "at": entry.at, "what": entry.name, "value": entry.value}]
+        return [{"kind": "request", "at": entry.at, "what": entry.name, "value": entry.value, "by": entry.why}]
     session = routes.sessions.get(entry.session)
     s, giver, taker = (
         (entry.slice, entry.giver, entry.taker) if session is None else (session.slice, session.giver, session.taker)

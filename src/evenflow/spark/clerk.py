@@ -118,6 +118,6 @@ class Clerk:
     def _entries_for(self, request: dict[str, Any], draft: Routes, now: float) -> list[Entry]:
         if request["what"] == MOVE:
             return moves([(s, lane, why) for s, lane, why in request["moves"]], draft, now)
-        entry = Entry(SETTING, now, name=request["what"], value=request["value"])
+        entry = Entry(SETTING, now, name=request["what"], value=request["value"], why=request.get("by", ""))
         draft.apply([entry])
         return [entry]

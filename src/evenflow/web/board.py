@@ -1,0 +1,152 @@
+"""What a person wants to see of a run: computed from the trace alone, drawn elsewhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+from evenflow.trace import Run, SessionHistory
+
+POINTS = 600  # of the line that shows how even it is: more than a screen can show
+
+
+class NodeNow(NamedTuple):
+    """One node: its load over capacity, how that stands to the mean, and what it holds."""
+
+    name: str
+    state: str
+    load: float
+    capacity: float
+    relative: float
+    units: int
+    held_rows: int
+
+
+class MoveSeen(NamedTuple):
+    """One move: who gave what to whom, why, and how long each phase took."""
+
+    at: float
+    units: str
+    giver: str
+    taker: str
+    why: str
+    outcome: str
+    phases: str
+    seconds: float | None
+
+
+def nodes_now(run: Run) -> list[NodeNow]:
+    """Return every node that is there, in order of name, with its last load over capacity against the mean."""
+    held = Counter(run.owners_at().values())
+    draining = _draining(run)
+    known = [run.nodes[name] for name in sorted(run.nodes_at(), key=natural)]
+    last = {n.name: n.samples[-1] if n.samples else {} for n in known}
+    loads = {n.name: float(last[n.name].get("load", 0.0)) for n in known}
+    capacity = sum(n.capacity for n in known)
+    mean = sum(loads[n.name] * n.capacity for n in known) / capacity if capacity else 0.0
+    return [
+        NodeNow(
+            n.name,
+            "draining" if n.name in draining else "in use",
+            loads[n.name],
+            n.capacity,
+            loads[n.name] / mean if mean else 1.0,
+            held[n.name],
+            int(last[n.name].get("held_rows", 0)),
+        )
+        for n in known
+    ]
+
+
+def natural(name: str) -> tuple[object, ...]:
+    """Return a key that puts ``lane 10`` behind ``lane 9``.
+
+    Examples
+    --------
+    >>> sorted(["lane 10", "lane 9", "a"], key=natural)
+    ['a', 'lane 9', 'lane 10']
+    """
+    words = "".join(c if c.isdigit() else f" {c} " for c in name).split()
+    return tuple((0, int(word), "") if word.isdigit() else (1, 0, word) for word in words)
+
+
+def imbalance(run: Run) -> tuple[list[float], list[float]]:
+    """Return moments, at most :data:`POINTS` of them, and max over mean of the loads over capacity by then."""
+    samples = sorted(
+        (at, n.name, float(s.get("load", 0.0)))
+        for n in run.nodes.values()
+        for at, s in zip(n.sampled_at, n.samples, strict=True)
+    )
+    step = max(1, len(samples) // POINTS)
+    latest: dict[str, float] = {}
+    moments: dict[float, float] = {}  # of several samples at one moment, the last one knows them all
+    for number, (at, name, load) in enumerate(samples):
+        latest[name] = load
+        again = number + 1 < len(samples) and samples[number + 1][0] == at
+        if again or (number % step and number + 1 < len(samples)):
+            continue
+        present = [(latest[other], run.nodes[other].capacity) for other in latest if _there(run, other, at)]
+        total = sum(load * capacity for load, capacity in present)
+        moments[at] = max(present)[0] * sum(capacity for _, capacity in present) / total if total else 1.0
+    return list(moments), list(moments.values())
+
+
+def moves_seen(run: Run) -> list[MoveSeen]:
+    """Return the moves, the newest first; of systems without sessions, what their balancers noted."""
+    if run.sessions:
+        return [_session(s) for s in reversed(run.sessions.values()) if s.giver]
+    return [
+        MoveSeen(m["at"], str(m["unit"]), m["giver"] or "", m["taker"], m.get("why", ""), "done", "", None)
+        for m in reversed(run.moves)
+    ]
+
+
+def refusals(run: Run) -> list[tuple[str, int]]:
+    """Return why nothing moved, the most frequent reason first."""
+    return run.refusals.most_common()
+
+
+def summary(run: Run) -> dict[str, Any]:
+    """Return the few numbers that say how it goes."""
+    nodes = nodes_now(run)
+    done = sum(s.outcome == "done" and bool(s.giver) for s in run.sessions.values()) or len(run.moves)
+    return {
+        "nodes": len(nodes),
+        "units": sum(n.units for n in nodes),
+        "max_over_mean": max((n.relative for n in nodes), default=1.0),
+        "moves": done,
+        "under_way": sum(s.outcome is None for s in run.sessions.values()),
+        "refusals": run.refusals.total(),
+        "gap": run.plans[-1].get("gap") if run.plans else None,
+        "until": run.ended,
+    }
+
+
+def _session(session: SessionHistory) -> MoveSeen:
+    phases = ", ".join(f"{step} {seconds:.3g} s" for step, seconds in session.phase_seconds().items())
+    ended = session.ended
+    return MoveSeen(
+        session.began,
+        ", ".join(session.units[:8]) + (f" and {len(session.units) - 8} more" if len(session.units) > 8 else ""),
+        session.giver,
+        session.taker,
+        next((step.why for step in session.steps if step.why), ""),
+        session.outcome or session.steps[-1].step,
+        phases,
+        None if ended is None else ended - session.began,
+    )
+
+
+def _draining(run: Run) -> set[str]:
+    found: set[str] = set()
+    for note in run.notes:
+        if note["kind"] == "request" and note.get("what") == "rest":
+            found.update(f"lane-{lane}" for lane in note["value"])
+        elif note["kind"] == "request" and note.get("what") == "use":
+            found.difference_update(f"lane-{lane}" for lane in note["value"])
+    return found
+
+
+def _there(run: Run, name: str, at: float) -> bool:
+    node = run.nodes[name]
+    return node.joined <= at and (node.left is None or at < node.left)

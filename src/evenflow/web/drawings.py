@@ -1,0 +1,183 @@
+"""The pictures of the live page: each knows how to take in a run's present."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from bokeh.models import ColumnDataSource, FactorRange, HoverTool, LinearColorMapper
+from bokeh.models.annotations import Span
+from bokeh.models.annotations.arrows import Arrow, NormalHead
+from bokeh.palettes import Category10_10
+from bokeh.plotting import figure as bokeh_figure
+
+from evenflow.trace import Run
+from evenflow.web import board
+
+MANY = 24  # more nodes than this are squares, not bars; their lines are lowest, mean and highest
+SHOWN_MOVES = 12  # arrows; older ones are in the table
+COLD, WARM, HOT = "#7fb3d5", "#f5b041", "#c0392b"
+COLOURS = [COLD, "#a9cce3", "#d4e6f1", "#fdebd0", WARM, "#e67e22", HOT]
+EPOCH = 1e8  # times beyond it count from 1970: a live run
+figure: Any = bokeh_figure  # its stubs know neither fields with a transform nor ranges as pairs
+WIDE: dict[str, Any] = {"sizing_mode": "stretch_width", "tools": "", "toolbar_location": None}
+
+
+def by_load() -> dict[str, Any]:
+    """Return how to colour a node by its load relative to the mean; every page needs its own."""
+    return {"field": "relative", "transform": LinearColorMapper(palette=COLOURS, low=0.5, high=1.5)}
+
+
+class Loads:
+    """Load over capacity of every node: bars, or squares when there are many, the hottest first."""
+
+    def __init__(self) -> None:
+        self.bars = ColumnDataSource({"name": [], "load": [], "relative": [], "units": [], "state": []})
+        self.squares = ColumnDataSource({"x": [], "y": [], "name": [], "load": [], "relative": [], "units": []})
+        tips = [("node", "@name"), ("load over capacity", "@load{0.000}"), ("of the mean", "@relative{0.00}")]
+        self.few = figure(height=260, x_range=FactorRange(), title="Load over capacity, now", **WIDE)
+        colour = by_load()
+        self.few.vbar(x="name", top="load", width=0.8, source=self.bars, fill_color=colour, line_color="#555")
+        self.few.add_tools(HoverTool(tooltips=[*tips, ("units", "@units"), ("state", "@state")]))
+        self.few.y_range.start = 0
+        self.few.xgrid.grid_line_color = None
+        self.mean = Span(location=0, dimension="width", line_dash="dashed", line_color="#222")
+        self.few.add_layout(self.mean)
+        self.many = figure(height=260, title="Load over capacity, now: the hottest node first", visible=False, **WIDE)
+        self.many.rect(x="x", y="y", width=0.92, height=0.92, source=self.squares, fill_color=colour, line_color=None)
+        self.many.add_tools(HoverTool(tooltips=[*tips, ("units", "@units")]))
+        self.many.axis.visible = False
+        self.many.grid.visible = False
+
+    def show(self, run: Run) -> None:
+        """Take in the nodes as they are."""
+        nodes = board.nodes_now(run)
+        self.few.visible, self.many.visible = len(nodes) <= MANY, len(nodes) > MANY
+        if len(nodes) > MANY:
+            self._show_many(nodes)
+            return
+        loads = [n.load for n in nodes]
+        names = [n.name for n in nodes]
+        self.few.x_range.factors = names
+        self.bars.data = {
+            "name": names,
+            "load": loads,
+            "relative": [n.relative for n in nodes],
+            "units": [n.units for n in nodes],
+            "state": [n.state for n in nodes],
+        }
+        capacity = sum(n.capacity for n in nodes)
+        self.mean.location = sum(n.load * n.capacity for n in nodes) / capacity if capacity else 0
+
+    def _show_many(self, nodes: list[board.NodeNow]) -> None:
+        hottest = sorted(nodes, key=lambda n: -n.relative)
+        across = max(1, math.ceil(math.sqrt(len(nodes) * 4)))
+        self.squares.data = {
+            "x": [i % across for i in range(len(nodes))],
+            "y": [-(i // across) for i in range(len(nodes))],
+            "name": [n.name for n in hottest],
+            "load": [n.load for n in hottest],
+            "relative": [n.relative for n in hottest],
+            "units": [n.units for n in hottest],
+        }
+
+
+class History:
+    """Load over time: a line per node, or lowest, mean and highest when there are many; below it the moves."""
+
+    def __init__(self) -> None:
+        self.lines = ColumnDataSource({"xs": [], "ys": [], "name": [], "colour": []})
+        self.moves = ColumnDataSource({"x": [], "y": [], "what": []})
+        self.ratio = ColumnDataSource({"x": [], "y": []})
+        self.loads = figure(height=260, title="Load over capacity; a mark below is a move", **WIDE)
+        self.loads.multi_line("xs", "ys", source=self.lines, line_color="colour", line_width=2)
+        marks = self.loads.scatter("x", "y", source=self.moves, marker="triangle", size=9, color="#222")
+        self.loads.add_tools(HoverTool(tooltips=[("move", "@what")], renderers=[marks]))
+        self.even = figure(height=180, title="Max over mean: 1 is even", x_range=self.loads.x_range, **WIDE)
+        self.even.step("x", "y", source=self.ratio, mode="after", line_width=2, color=HOT)
+        self.even.add_layout(Span(location=1, dimension="width", line_dash="dashed", line_color="#222"))
+        for plot in (self.loads, self.even):
+            plot.xaxis.axis_label = "seconds"
+
+    def show(self, run: Run) -> None:
+        """Take in everything that was sampled."""
+        first = min((n.sampled_at[0] for n in run.nodes.values() if n.sampled_at), default=0.0)
+        start = first if first > EPOCH else 0.0
+        series = []
+        for node in sorted(run.nodes.values(), key=lambda n: board.natural(n.name)):
+            at, load = node.series()
+            series.append((node.name, [t - start for t in at.tolist()], load.tolist()))
+        if len(series) > MANY:
+            series = _band(series)
+        self.lines.data = {
+            "xs": [at for _, at, _ in series],
+            "ys": [load for _, _, load in series],
+            "name": [name for name, _, _ in series],
+            "colour": [Category10_10[i % 10] for i in range(len(series))],
+        }
+        moves = board.moves_seen(run)
+        self.moves.data = {
+            "x": [m.at - start for m in moves],
+            "y": [0.0] * len(moves),
+            "what": [f"{m.units}: {m.giver} → {m.taker}" for m in moves],
+        }
+        times, ratio = board.imbalance(run)
+        self.ratio.data = {"x": [t - start for t in times], "y": ratio}
+
+
+class Map:
+    """The nodes on a circle, or by level of their tree, coloured by load; arrows are the latest moves."""
+
+    def __init__(self) -> None:
+        self.nodes = ColumnDataSource({"x": [], "y": [], "name": [], "label": [], "relative": [], "size": []})
+        self.plot = figure(
+            height=320, width=420, title="Who gave to whom: the latest moves", tools="", toolbar_location=None,
+            x_range=(-1.35, 1.35), y_range=(-1.25, 1.25),
+        )  # fmt: skip
+        colour = by_load()
+        self.plot.text(
+            "x", "y", text="label", source=self.nodes, y_offset=26, text_align="center", text_font_size="12px"
+        )
+        dots = self.plot.scatter("x", "y", size="size", source=self.nodes, fill_color=colour, line_color="#555")
+        self.plot.add_tools(HoverTool(tooltips=[("node", "@name"), ("of the mean", "@relative")], renderers=[dots]))
+        self.plot.axis.visible = False
+        self.plot.grid.visible = False
+        self.arrows = [Arrow(end=NormalHead(size=9, fill_color="#222"), visible=False) for _ in range(SHOWN_MOVES)]
+        for arrow in self.arrows:
+            self.plot.add_layout(arrow)
+
+    def show(self, run: Run) -> None:
+        """Take in the nodes and the latest moves."""
+        nodes = board.nodes_now(run)
+        place = {
+            n.name: (math.sin(2 * math.pi * i / len(nodes)), math.cos(2 * math.pi * i / len(nodes)))
+            for i, n in enumerate(nodes)
+        }
+        self.nodes.data = {
+            "x": [place[n.name][0] for n in nodes],
+            "y": [place[n.name][1] for n in nodes],
+            "name": [n.name for n in nodes],
+            "relative": [round(n.relative, 3) for n in nodes],
+            "label": [n.name if len(nodes) <= MANY else "" for n in nodes],
+            "size": [22 if len(nodes) <= MANY else 7] * len(nodes),
+        }
+        recent = [m for m in board.moves_seen(run) if m.giver in place and m.taker in place][:SHOWN_MOVES]
+        for arrow, move in zip(self.arrows, [*recent, *[None] * SHOWN_MOVES], strict=False):
+            arrow.visible = move is not None
+            if move is not None:
+                (x0, y0), (x1, y1) = place[move.giver], place[move.taker]
+                arrow.update(x_start=0.9 * x0, y_start=0.9 * y0, x_end=0.9 * x1, y_end=0.9 * y1)
+
+
+def _band(series: list[tuple[str, list[float], list[float]]]) -> list[tuple[str, list[float], list[float]]]:
+    """Return the lowest, the mean and the highest load at each moment at which something was sampled."""
+    by_time: dict[float, list[float]] = {}
+    for _, at, load in series:
+        for t, value in zip(at, load, strict=True):
+            by_time.setdefault(round(t, 1), []).append(value)
+    times = sorted(by_time)
+    return [
+        ("lowest", times, [min(by_time[t]) for t in times]),
+        ("mean", times, [sum(by_time[t]) / len(by_time[t]) for t in times]),
+        ("highest", times, [max(by_time[t]) for t in times]),
+    ]

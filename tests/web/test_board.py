@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import pytest
+from traces import lanes, move
+
+from evenflow.trace import Run
+from evenflow.web import board
+
+
+def test_the_present_of_every_node():
+    run = Run.of([*lanes(4), *move(1, 2.0, 0, 0, 3)])
+    nodes = board.nodes_now(run)
+    assert [n.name for n in nodes] == ["lane-0", "lane-1", "lane-2", "lane-3"]
+    assert [n.units for n in nodes] == [0, 1, 1, 2]
+    assert [n.held_rows for n in nodes] == [0, 1, 2, 3]
+    assert nodes[0].relative == pytest.approx(4 / (7 / 4))
+    found = board.summary(run)
+    assert (found["moves"], found["under_way"], found["units"]) == (1, 0, 4)
+
+
+def test_capacities_weigh():
+    records = [
+        {"kind": "node", "at": 0.0, "node": "a", "step": "joined", "capacity": 3.0},
+        {"kind": "node", "at": 0.0, "node": "b", "step": "joined", "capacity": 1.0},
+        {"kind": "sample", "at": 1.0, "node": "a", "load": 0.5},
+        {"kind": "sample", "at": 1.0, "node": "b", "load": 0.9},
+    ]
+    run = Run.of(records)
+    assert [n.relative for n in board.nodes_now(run)] == pytest.approx([0.5 / 0.6, 0.9 / 0.6])
+    assert board.imbalance(run) == ([1.0], [pytest.approx(0.9 / 0.6)])
+
+
+def test_moves_with_their_phases():
+    seen = board.moves_seen(Run.of([*lanes(2), *move(1, 2.0, 0, 0, 1), *move(2, 5.0, 1, 1, 0)[:3]]))
+    assert [(m.at, m.units, m.outcome) for m in seen] == [(5.0, "1", "install"), (2.0, "0", "done")]
+    assert (seen[1].seconds, seen[1].why, seen[1].phases) == (1.0, "least_moves", "release 0.5 s, install 0.5 s")
+
+
+def test_a_drained_lane_is_said_to_drain():
+    asked = {"kind": "request", "at": 3.0, "what": "rest", "value": [1], "by": "me"}
+    again = {"kind": "request", "at": 4.0, "what": "use", "value": [1], "by": "me"}
+    assert [n.state for n in board.nodes_now(Run.of([*lanes(2), asked]))] == ["in use", "draining"]
+    assert [n.state for n in board.nodes_now(Run.of([*lanes(2), asked, again]))] == ["in use", "in use"]
+
+
+def test_nothing_yet():
+    run = Run()
+    assert board.nodes_now(run) == []
+    assert board.imbalance(run) == ([], [])
+    assert board.summary(run)["max_over_mean"] == 1.0

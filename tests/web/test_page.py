@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from bokeh.document import Document
+from prometheus_client.parser import text_string_to_metric_families
+from traces import lanes, move, write
+
+from evenflow.errors import BadInput
+from evenflow.web.follow import Followed
+from evenflow.web.metrics import metrics_text
+from evenflow.web.page import Page, make_page
+from evenflow.web.server import make_server
+
+
+def append(run, records, end="\n"):
+    with (run / "trace.jsonl").open("a") as trace:
+        trace.write("\n".join(json.dumps(r) for r in records) + end)
+
+
+def test_a_growing_trace_is_read_once_and_a_torn_line_waits(tmp_path):
+    run = write(tmp_path, lanes(2))
+    followed = Followed(run)
+    assert followed.look() == 6
+    append(run, move(1, 2.0, 0, 0, 1), end="")
+    assert followed.look() == 5  # the sixth is still being written
+    append(run, [])
+    assert followed.look() == 1
+    assert followed.run.owners_at() == {"0": "lane-1", "1": "lane-1"}
+
+
+def test_a_checkpoint_leads_to_its_run(tmp_path):
+    write(tmp_path / "check" / "evenflow", lanes(2), live=True)
+    followed = Followed(tmp_path / "check")
+    assert followed.requests == tmp_path / "check" / "evenflow" / "requests"
+    assert Followed(write(tmp_path / "recorded", lanes(2))).requests is None
+    with pytest.raises(BadInput, match=r"a run directory or a checkpoint, with trace\.jsonl in it"):
+        Followed(tmp_path)
+
+
+def test_of_several_seeds_one_is_shown(tmp_path):
+    run = write(tmp_path, [{**r, "seed": seed} for seed in (3, 4) for r in lanes(2 if seed == 3 else 5)])
+    assert [Followed(run, seed).look() for seed in (None, 3, 4, 9)] == [6, 6, 15, 0]
+
+
+@pytest.mark.parametrize("count", [3, 500])
+def test_the_page_shows_few_nodes_as_bars_and_many_as_squares(tmp_path, count):
+    run = write(tmp_path, [*lanes(count), *move(1, 2.0, 0, 0, 1)])
+    document = Document()
+    make_page(document, Followed(run))
+    document.validate()
+    page = Page(Followed(run))
+    page.refresh()
+    assert (page.loads.few.visible, page.loads.many.visible) == (count <= 24, count > 24)
+    shown = page.loads.bars if count <= 24 else page.loads.squares
+    assert len(shown.data["name"]) == count
+    assert page.moves.data["giver"] == ["lane-0"]
+    assert sum(arrow.visible for arrow in page.map.arrows) == 1
+    assert "max over mean" in page.head.text
+    append(run, [{"kind": "refusal", "at": 9.0, "why": "even enough", "name": "even enough"}])
+    page.refresh()
+    assert page.refusals.data == {"why": ["even enough"], "times": [1]}
+
+
+def test_a_request_is_asked_confirmed_and_written(tmp_path):
+    run = write(tmp_path, lanes(2), live=True)
+    page = Page(Followed(run))
+    page.refresh()
+    controls = page.controls
+    assert controls.layout.visible
+    controls.node.value = "lane-1"
+    drain = next(b for b in controls.layout.select({"label": "drain lane"}))
+    drain._trigger_event(_click(drain))
+    assert controls.confirm.visible
+    assert not (tmp_path / "requests").exists()
+    controls.confirm._trigger_event(_click(controls.confirm))
+    (request,) = (tmp_path / "requests").iterdir()
+    asked = json.loads(request.read_text())
+    assert (asked["what"], asked["value"]) == ("rest", [1])
+    assert asked["by"].endswith("on the page")
+
+
+def _click(button):
+    from bokeh.events import ButtonClick
+
+    return ButtonClick(button)
+
+
+def test_the_metrics_can_be_parsed_and_move(tmp_path):
+    run = write(tmp_path, lanes(2))
+    followed = Followed(run)
+
+    def value(name, **labels):
+        families = text_string_to_metric_families(metrics_text(followed).decode())
+        return next(s.value for f in families for s in f.samples if s.name == name and s.labels == labels)
+
+    assert value("evenflow_moves_total") == 0
+    assert value("evenflow_node_load", node="lane-0") == 4.0
+    append(run, [*move(1, 2.0, 0, 0, 1), {"kind": "refusal", "at": 9.0, "why": 'a "quoted"\nreason', "name": ""}])
+    assert value("evenflow_moves_total") == 1
+    assert value("evenflow_session_seconds_total") == 1.0
+    assert value("evenflow_refusals_total", why='a "quoted"\nreason') == 1
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "192.0.2.1", "example.org"])
+def test_another_address_needs_a_token(tmp_path, address):
+    with pytest.raises(BadInput, match="a --token that whoever opens the page must give"):
+        make_server(Followed(write(tmp_path, lanes(2))), 0, address)
+
+
+def test_a_directory_without_a_trace_is_refused(evenflow, tmp_path):
+    ended = evenflow("web", tmp_path)
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
