@@ -1,0 +1,227 @@
+"""What a unit has, has promised, has shipped and expects; nothing here speaks to anybody.
+
+An operator that is expected counts as present, one that is promised as not free.
+So a chain is never inverted: whatever is decided here already knows what is under way on every link of the unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from evenflow.operators.graph import Graph
+from evenflow.operators.messages import Talk
+from evenflow.operators.session import GIVING, TAKING, Action, Event, Giver, Taker
+from evenflow.operators.transfers import Selection, Transfer, Walk
+from evenflow.operators.tree import Tree
+
+Key = tuple[Talk, str]
+"""A transfer's name: the negotiation, and the other side of the transfer."""
+
+REMEMBERED = 4096  # finished sessions that a unit can still tell from new ones
+
+
+@dataclass(slots=True)
+class Parcel:
+    """One side's part in one transfer."""
+
+    state: Giver | Taker
+    transfers: tuple[Transfer, ...]
+    at: float  # when something last happened
+    offered: bool = True  # the negotiation was an offer, not a demand
+
+    @property
+    def ops(self) -> tuple[int, ...]:
+        """Return every operator of the parcel once."""
+        return tuple(dict.fromkeys(op for t in self.transfers for op in t.ops))
+
+
+class Custody:
+    """The operators of one unit.
+
+    Parameters
+    ----------
+    graph, tree, unit
+        What feeds what, and where this unit stands.
+    sizes
+        Memory of every operator as it is measured now, in per cent of a unit.
+    walk
+        How transfers are selected.
+    """
+
+    def __init__(self, graph: Graph, tree: Tree, unit: str, sizes: Mapping[int, float], walk: Walk = "meant") -> None:
+        self.graph = graph
+        self.unit = unit
+        self.parent = tree.parent[unit]
+        self.sizes = sizes
+        self.owned: dict[int, None] = {}
+        self.giving: dict[Key, Parcel] = {}
+        self.taking: dict[Key, Parcel] = {}
+        self.done: dict[Key, None] = {}
+        self.locked: dict[int, Key] = {}
+        self.selection = Selection(graph, tree, unit, walk)
+
+    # -- what it comes to -----------------------------------------------------------------------
+
+    def memory(self) -> float:
+        """Return the memory in use; an operator under way counts on both sides."""
+        size = self.sizes.__getitem__
+        total = sum(map(size, self.owned))
+        if self.taking or self.giving:
+            total += sum(map(size, self.under_way()))
+        return total
+
+    def under_way(self) -> Iterable[int]:
+        """Return the operators that are counted here although they do not run here."""
+        shipped = (p.ops for p in self.giving.values() if p.state is Giver.SHIPPED)
+        return chain.from_iterable(chain(shipped, (p.ops for p in self.taking.values())))
+
+    def size(self, ops: Iterable[int]) -> float:
+        """Return the memory of these operators."""
+        return sum(map(self.sizes.__getitem__, ops))
+
+    def transfers(self, to: str | None = None) -> list[Transfer]:
+        """Return the available transfers whose operators are all free, measured now."""
+        size, free = self.sizes.__getitem__, self.free
+        if self.locked or self.taking:
+            return [
+                Transfer(t.ops, t.to, sum(map(size, t.ops)))
+                for t in self.selection
+                if (to is None or t.to == to) and all(free(op) for op in t.ops)
+            ]
+        return [
+            Transfer(t.ops, t.to, sum(map(size, t.ops))) for t in self.selection if to is None or t.to == to
+        ]
+
+    def free(self, op: int) -> bool:
+        """Say whether an operator runs here and is promised to nobody."""
+        return op in self.owned and op not in self.locked
+
+    def available(self, transfer: Transfer) -> bool:
+        """Say whether a transfer is still possible."""
+        return self.selection.holds(transfer) and all(self.free(op) for op in transfer.ops)
+
+    def welcome(self, transfer: Transfer, sender: str) -> bool:
+        """Say whether a transfer may come in: it must not pass an operator of its own chain on the link.
+
+        What comes up from a child may not feed an operator that is promised downward;
+        what comes down from the parent may not be fed by one that is promised upward.
+        """
+        for op in transfer.ops:
+            operator = self.graph[op]
+            if op in self.selection.present:
+                return False
+            if sender == self.parent:
+                if any(up in self.locked and self.locked[up][1] == sender for up in operator.ups):
+                    return False
+            elif operator.down is not None and operator.down in self.locked:
+                if self.locked[operator.down][1] != self.parent:
+                    return False
+        return True
+
+    # -- without sessions: the listings as they are ---------------------------------------------
+
+    def load(self, ops: Iterable[int]) -> list[int]:
+        """Run operators at once, and return those that are new here."""
+        new = [op for op in dict.fromkeys(ops) if op not in self.owned]
+        self.owned.update(dict.fromkeys(new))
+        self.selection.add(new)
+        return new
+
+    def unload(self, ops: Iterable[int]) -> list[int]:
+        """Stop running operators at once, and return those that were here."""
+        gone = [op for op in dict.fromkeys(ops) if op in self.owned]
+        for op in gone:
+            del self.owned[op]
+        self.selection.remove(gone)
+        return gone
+
+    # -- giving ---------------------------------------------------------------------------------
+
+    def promise(self, key: Key, transfers: Iterable[Transfer], now: float, *, offered: bool) -> None:
+        """Lock operators for a neighbour."""
+        self.giving[key] = Parcel(Giver.PROMISED, tuple(transfers), now, offered)
+        self.locked.update(dict.fromkeys(self.giving[key].ops, key))
+
+    def on_giver(self, key: Key, event: Event, now: float, kept: Iterable[Transfer] = ()) -> Action | None:
+        """Let something happen to a transfer that goes out; of an accepted promise only ``kept`` are shipped."""
+        parcel = self.giving.get(key)
+        state = parcel.state if parcel is not None else Giver.RUNNING
+        assert isinstance(state, Giver)
+        row = GIVING.get((state, event))
+        if row is None:
+            return None
+        after, action = row
+        if parcel is None:
+            return action
+        parcel.at = now
+        if action is Action.SHIP:
+            promised = {(t.ops, t.to) for t in parcel.transfers}
+            whole = tuple(t for t in kept if (t.ops, t.to) in promised and self.selection.holds(t))
+            self._unlock(key, parcel)
+            if not whole:
+                del self.giving[key]
+                return Action.WITHDRAW
+            parcel.state, parcel.transfers = after, whole
+            self.unload(parcel.ops)
+        elif after is Giver.RUNNING:
+            self._unlock(key, parcel)
+            del self.giving[key]
+        return action
+
+    def _unlock(self, key: Key, parcel: Parcel) -> None:
+        for op in parcel.ops:
+            if self.locked.get(op) == key:
+                del self.locked[op]
+
+    # -- taking ---------------------------------------------------------------------------------
+
+    def expect(self, key: Key, transfers: Iterable[Transfer], now: float, *, offered: bool) -> None:
+        """Deploy what was agreed: it counts from now on, and runs once it is shipped."""
+        self.taking[key] = Parcel(Taker.EXPECTING, tuple(transfers), now, offered)
+        self.selection.add(self.taking[key].ops)
+
+    def on_taker(self, key: Key, event: Event, now: float, ops: Iterable[int] = ()) -> Action | None:
+        """Let something happen to a transfer that comes in; ``ops`` are those that were shipped."""
+        parcel = self.taking.get(key)
+        state = Taker.EXPECTING if parcel is not None else Taker.RUNNING if key in self.done else Taker.ABSENT
+        row = TAKING.get((state, event))
+        if row is None:
+            return None
+        after, action = row
+        if parcel is None:
+            return action
+        parcel.at = now
+        if after is not Taker.EXPECTING:
+            del self.taking[key]
+            shipped = set(ops)
+            self.selection.remove([op for op in parcel.ops if op not in shipped])
+        if after is Taker.RUNNING:
+            self.owned.update(dict.fromkeys(ops))
+            self.selection.add(ops)
+            self.done[key] = None
+            if len(self.done) > REMEMBERED:
+                del self.done[next(iter(self.done))]
+        return action
+
+    # -- what survives a crash ------------------------------------------------------------------
+
+    def durable(self) -> dict[str, Any]:
+        """Return what must be saved before anybody is told."""
+        return {
+            "owned": tuple(self.owned),
+            "shipped": {k: (p.transfers, p.offered) for k, p in self.giving.items() if p.state is Giver.SHIPPED},
+            "expected": {k: (p.transfers, p.offered) for k, p in self.taking.items()},
+            "done": tuple(self.done),
+        }
+
+    def restore(self, saved: Mapping[str, Any], now: float) -> None:
+        """Begin again with what was saved; promises are gone, and who relies on one is told so when it asks."""
+        self.load(saved["owned"])
+        for key, (transfers, offered) in saved["shipped"].items():
+            self.giving[key] = Parcel(Giver.SHIPPED, transfers, now, offered)
+        for key, (transfers, offered) in saved["expected"].items():
+            self.expect(key, transfers, now, offered=offered)
+        self.done = dict.fromkeys(saved["done"])

@@ -1,0 +1,114 @@
+"""What units say to their neighbours: Tables 2 and 3, and what a transfer needs that survives loss and crashes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from evenflow.operators.transfers import Transfer
+
+Talk = tuple[str, int, int]
+"""A negotiation's name: who began it, in which of its lives, and its number."""
+
+UNSET, NORMAL, HIGH = 0, 1, 2  # Message.urgent of Table 2
+
+
+class OfferRequest(NamedTuple):
+    """An overloaded unit says what it could give (Listing 3)."""
+
+    talk: Talk
+    transfers: tuple[Transfer, ...]
+    excess: float = 0.0
+
+
+class OfferReply(NamedTuple):
+    """What the neighbour could take (Listing 4)."""
+
+    talk: Talk
+    urgent: int
+    transfers: tuple[Transfer, ...]
+
+
+class OfferTransferRequest(NamedTuple):
+    """Take these (Listing 5)."""
+
+    talk: Talk
+    transfers: tuple[Transfer, ...]
+
+
+class OfferTransferReply(NamedTuple):
+    """These are deployed (Listing 6); what is missing was refused."""
+
+    talk: Talk
+    transfers: tuple[Transfer, ...]
+
+
+class DemandRequest(NamedTuple):
+    """An underloaded unit says how much it could take (Listing 3, line 17)."""
+
+    talk: Talk
+    size: float
+
+
+class DemandReply(NamedTuple):
+    """What the neighbour would give (Listing 8)."""
+
+    talk: Talk
+    urgent: int
+    transfers: tuple[Transfer, ...]
+
+
+class DemandTransferRequest(NamedTuple):
+    """These are deployed; let them go (Listing 9)."""
+
+    talk: Talk
+    transfers: tuple[Transfer, ...]
+
+
+class Clear(NamedTuple):
+    """The negotiation is over for you."""
+
+    talk: Talk
+
+
+# What the text leaves to the stream process engine: the transfer itself, which must survive loss and crashes.
+
+
+class Ship(NamedTuple):
+    """The giver has finished what it had: operators with their state. Repeated until the receipt comes."""
+
+    talk: Talk
+    ops: tuple[int, ...]
+    state: Mapping[int, Any]
+
+
+class Receipt(NamedTuple):
+    """The taker runs them now; the giver may forget."""
+
+    talk: Talk
+
+
+class Withdrawn(NamedTuple):
+    """Nothing will be shipped for this negotiation: stop expecting it."""
+
+    talk: Talk
+
+
+class Hint(NamedTuple):
+    """What a neighbour knows of its side of the tree (our protocol): room it could make, and whether it seeks room."""
+
+    room: float
+    direct: float
+    wants: float = 0.0
+
+
+PUBLISHED = (
+    OfferRequest,
+    OfferReply,
+    OfferTransferRequest,
+    OfferTransferReply,
+    DemandRequest,
+    DemandReply,
+    DemandTransferRequest,
+    Clear,
+)
