@@ -15,6 +15,7 @@ from evenflow.experiments.ami_world import Build, Wire, World
 from evenflow.experiments.figures import SERIES
 from evenflow.experiments.registry import Experiment, TraceWriter
 from evenflow.experiments.settings import setting
+from evenflow.operators.even import EvenUnit
 from evenflow.operators.settings import READINGS, UnitSettings
 from evenflow.operators.unit import MeteringUnit
 from evenflow.sim import Simulation
@@ -85,7 +86,8 @@ def builder(settings: AmiSettings, drawn: Scenario) -> Build:
 
     def build(unit: str, sizes: Mapping[int, float]) -> MeteringUnit:
         shift = settings.monitor_s * places[unit] / len(places) if settings.stagger else 0.0
-        return MeteringUnit(unit, drawn.graph, drawn.tree, sizes, ops[unit], unit_settings(settings, shift))
+        kind = EvenUnit if settings.mode == "even" else MeteringUnit
+        return kind(unit, drawn.graph, drawn.tree, sizes, ops[unit], unit_settings(settings, shift))
 
     return build
 

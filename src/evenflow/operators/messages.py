@@ -94,12 +94,34 @@ class Withdrawn(NamedTuple):
     talk: Talk
 
 
+# What our own protocol says instead of the requests and replies (mode ``even``).
+
+
 class Hint(NamedTuple):
-    """What a neighbour knows of its side of the tree (our protocol): room it could make, and whether it seeks room."""
+    """How much a neighbour could take from here: of its own room, and of what it could pass on behind it."""
 
     room: float
     direct: float
-    wants: float = 0.0
+
+
+class Ask(NamedTuple):
+    """Have you room for so much? ``need`` is what the asker must lose; ``hops`` how far room may be made for it.
+
+    A ``spare`` ask cannot end the asker's overload, and wants only room that nobody else can use better.
+    """
+
+    talk: Talk
+    want: float
+    need: float
+    hops: int
+    spare: bool
+
+
+class Space(NamedTuple):
+    """So much room is kept for you."""
+
+    talk: Talk
+    space: float
 
 
 PUBLISHED = (

@@ -54,3 +54,10 @@ class UnitSettings:
     timeout_s: float = 2.0
     accept: Accept = "upper"
     rules: Rules = Rules()
+    # Ours alone (mode ``even``).
+    hops: int = 4  # how many units may make room for one another
+    lag_s: float = 0.4  # between a look at the memory and asking: hints must have settled
+    gather_s: float = 0.02  # asks that arrive so close together are answered in the order of need
+    forecast: float = 1.0  # how much of the last period's growth is expected again
+    spare_margin: float = 4.0  # room that is kept for those whom it can relieve
+    hint_step: float = 1.0  # a smaller change of room is not worth a message
