@@ -11,7 +11,7 @@ from evenflow.errors import BadInput
 from evenflow.experiments.ami_file import read_scenario
 from evenflow.experiments.ami_summary import compared, curves, replay_off
 from evenflow.experiments.ami_workload import Scenario, WorkloadSettings, scenario
-from evenflow.experiments.ami_world import Build, Wire, World
+from evenflow.experiments.ami_world import Build, CentralWorld, Wire, World
 from evenflow.experiments.figures import SERIES
 from evenflow.experiments.registry import Experiment, TraceWriter
 from evenflow.experiments.settings import setting
@@ -36,6 +36,11 @@ class AmiSettings(WorkloadSettings):
     stagger: bool = setting(False, "units look one after the other, not all at once")  # noqa: FBT003 - a default
     delay_s: float = setting(0.05, "seconds that a message takes", low=0.0, high=60.0)
     timeout_s: float = setting(2.0, "seconds after which a silent neighbour is given up", low=0.01)
+    hops: int = setting(4, "modes even and central: units that may make room for one another", low=1, high=100)
+    forecast: float = setting(0.5, "mode even: share of the last period's growth that is expected again", low=0.0)
+    dire: float = setting(60.0, "mode even: % above the upper threshold from which a unit is served first", low=0.0)
+    crowd: float = setting(1.35, "mode even: times its share of operators with which a unit takes no more", low=0.0)
+    spare_margin: float = setting(4.0, "mode even: room kept for units that it can relieve, %", low=0.0)
     log_s: float = setting(2.0, "seconds between rows of the log", low=0.1)
     scenario: str | None = setting(None, "a file with a world, instead of a drawn one")
 
@@ -71,6 +76,11 @@ def check_thresholds(settings: AmiSettings) -> None:
 def play(settings: AmiSettings, drawn: Scenario, seed: int, trace: TraceWriter | None) -> World:
     """Run a world with the protocol of the settings' mode."""
     network = Wire(one=[settings.delay_s])
+    if settings.mode == "central":
+        central = CentralWorld(drawn, seed, settings.upper, network, trace)
+        central.begin(settings.monitor_s, settings.hops, settings.seconds)
+        central.play(settings.seconds, settings.log_s)
+        return central
     world = World(drawn, seed, settings.upper, network, trace)
     world.start(builder(settings, drawn))
     world.play(settings.seconds, settings.log_s)
@@ -103,6 +113,11 @@ def unit_settings(settings: AmiSettings, shift: float = 0.0) -> UnitSettings:
         timeout_s=settings.timeout_s,
         accept=settings.accept,
         rules=READINGS.get(settings.mode, READINGS["fixed"]),
+        hops=settings.hops,
+        forecast=settings.forecast,
+        dire=settings.dire,
+        crowd=settings.crowd,
+        spare_margin=settings.spare_margin,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from evenflow.actor import Actor
 from evenflow.experiments.ami_workload import Scenario
+from evenflow.operators.central import Board, rebalance
 from evenflow.operators.unit import Agrees, Runs, Stops
 from evenflow.sim import Network, Simulation
 
@@ -28,7 +29,7 @@ class Wire(Network):
         return self.one
 
 
-@dataclass(slots=True)
+@dataclass
 class World:
     """One run of a scenario.
 
@@ -56,6 +57,8 @@ class World:
     duplicates: set[int] = field(default_factory=set)
     misplaced: set[int] = field(default_factory=set)
     infeasible: set[int] = field(default_factory=set)
+    ever_doubled: set[int] = field(default_factory=set)  # also for a moment between two rows of the log
+    ever_misplaced: set[int] = field(default_factory=set)
     pushed_over: int = 0
     transfers: int = 0
     sim: Simulation = field(init=False)
@@ -110,6 +113,7 @@ class World:
             holders.add(unit)
             if len(holders) > 1:
                 self.doubled.add(op)
+                self.ever_doubled.add(op)
         self._look_at(command.ops)
 
     def _stops(self, unit: str, command: Stops) -> None:
@@ -135,6 +139,32 @@ class World:
                 for there in (self.runs[down] or (here,) if down is not None else (here,))
             )
             (self.misplaced.add if wrong else self.misplaced.discard)(op)
+            if wrong:
+                self.ever_misplaced.add(op)
+
+
+class CentralWorld(World):
+    """A run of a scenario under the omniscient yardstick: no messages, moves at once, hop by hop."""
+
+    def begin(self, period_s: float, hops: int, seconds: float) -> None:
+        """Let the balancer look at everything with every period."""
+        scenario = self.scenario
+        self.board = Board(scenario.graph, scenario.tree, scenario.where, self.sizes)
+        for op, unit in scenario.where.items():
+            self.runs[op] = {unit}
+        for look in range(1, int(seconds / period_s) + 1):
+            self.sim.at(look * period_s, lambda: self._rebalance(hops))
+
+    def memory(self, unit: str) -> float:
+        """Return a unit's memory."""
+        return sum(self.sizes[op] for op in self.board.selections[unit].present)
+
+    def _rebalance(self, hops: int) -> None:
+        for giver, transfer in rebalance(self.board, self.upper, hops=hops):
+            for op in transfer.ops:
+                self.runs[op] = {transfer.to}
+            self._look_at(transfer.ops)
+            self._agrees(transfer.to, Agrees(transfer.ops, giver))
 
 
 def _just_before(time: float) -> float:

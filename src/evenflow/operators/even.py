@@ -68,6 +68,8 @@ class EvenUnit(MeteringUnit):
         self.errand: Errand | None = None
         self.known = Known()
         self._asks: list[tuple[str, Ask]] = []
+        self._share = max(1.0, len(graph) / len(tree.units))  # operators of a unit if all had as many
+        self._looks = 0
         self._moved = 0.0  # memory that came or went by transfers since the last look
         self._read.update({Hint: self._on_hint, Ask: self._on_ask, Space: self._on_space})  # type: ignore[dict-item]
 
@@ -90,6 +92,9 @@ class EvenUnit(MeteringUnit):
         if self.known.memory is not None:
             self.known.growth = max(0.0, memory - self.known.memory - self._moved)
         self.known.memory, self._moved = memory, 0.0
+        self._looks += 1
+        if self._looks % self.settings.hint_refresh == 0:
+            self.known.told.clear()  # a hint may be lost
         self._tell(now)
         if memory + self._forecast() > self.settings.upper:
             self._out.append(Wake(now + self.settings.lag_s, ACT))
@@ -115,7 +120,9 @@ class EvenUnit(MeteringUnit):
 
     def _direct(self) -> float:
         """Return the room that could be given away now."""
-        return max(0.0, self.settings.upper - self.memory() - self._reserved() - self._forecast())
+        if len(self.custody.owned) >= self.settings.crowd * self._share:
+            return 0.0  # any operator may surge, so the unit with the most of them is the likeliest to be overrun
+        return max(0.0, self.settings.upper - self.memory() - self._reserved() - self.settings.caution * self.known.growth)
 
     def _tell(self, now: float) -> None:
         """Tell each neighbour how much could go this way, if that has changed."""
@@ -128,7 +135,7 @@ class EvenUnit(MeteringUnit):
             told = self.known.told.get(neighbour, Hint(0.0, 0.0))
             step = self.settings.hint_step
             news = abs(hint.room - told.room) >= step or abs(hint.direct - told.direct) >= step
-            if news or (hint.room == 0.0) != (told.room == 0.0):
+            if news or neighbour not in self.known.told or (hint.room == 0.0) != (told.room == 0.0):
                 self.known.told[neighbour] = hint
                 self._send(neighbour, hint)
 
@@ -153,7 +160,8 @@ class EvenUnit(MeteringUnit):
             return
         reach = sum(min(self._room_at(n), self._movable(n, need)) for n in self.neighbours)
         spare = reach < need - EPSILON
-        hops = 1 if spare else self.settings.hops
+        dire = need > self.settings.dire
+        hops = 1 if spare and not dire else self.settings.hops
         self._begin(Errand(need, hops, spare, now, self._order()), now)
 
     def _order(self, barred: str | None = None) -> list[str]:
@@ -246,7 +254,7 @@ class EvenUnit(MeteringUnit):
 
     def _answer(self, now: float) -> None:
         """Answer the asks that came together, the smallest need first; for one of them room may be made."""
-        asks, self._asks = sorted(self._asks, key=lambda a: (a[1].spare, a[1].need, a[0])), []
+        asks, self._asks = sorted(self._asks, key=self._rank), []
         for sender, ask in asks:
             lacking = ask.want - self._direct()
             behind = ask.hops > 1 and self.errand is None and lacking > EPSILON
@@ -256,8 +264,15 @@ class EvenUnit(MeteringUnit):
             else:
                 self._keep(sender, ask, now)
 
+    def _rank(self, ask: tuple[str, Ask]) -> tuple[int, float, str]:
+        """Serve those in dire need first, then whom it can relieve, the smallest need first, then the others."""
+        sender, message = ask
+        if message.need > self.settings.dire:
+            return 0, -message.need, sender
+        return (2 if message.spare else 1), message.need, sender
+
     def _keep(self, sender: str, ask: Ask, now: float) -> None:
-        margin = self.settings.spare_margin if ask.spare else 0.0
+        margin = self.settings.spare_margin if ask.spare and ask.need <= self.settings.dire else 0.0
         space = min(ask.want, max(0.0, self._direct() - margin))
         if self.memory() > self.settings.upper:
             space = 0.0
