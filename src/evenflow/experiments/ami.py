@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from evenflow.errors import BadInput
+from evenflow.experiments.ami_chaos import CHAOS
+from evenflow.experiments.ami_figures import figures
 from evenflow.experiments.ami_file import read_scenario
 from evenflow.experiments.ami_summary import compared, curves, replay_off
 from evenflow.experiments.ami_workload import Scenario, WorkloadSettings, scenario
@@ -17,6 +19,7 @@ from evenflow.experiments.registry import Experiment, TraceWriter
 from evenflow.experiments.settings import setting
 from evenflow.operators.even import EvenUnit
 from evenflow.operators.settings import READINGS, UnitSettings
+from evenflow.operators.sizes import Sizes
 from evenflow.operators.unit import MeteringUnit
 from evenflow.sim import Simulation
 
@@ -39,7 +42,7 @@ class AmiSettings(WorkloadSettings):
     hops: int = setting(4, "modes even and central: units that may make room for one another", low=1, high=100)
     forecast: float = setting(0.5, "mode even: share of the last period's growth that is expected again", low=0.0)
     dire: float = setting(60.0, "mode even: % above the upper threshold from which a unit is served first", low=0.0)
-    crowd: float = setting(1.35, "mode even: times its share of operators with which a unit takes no more", low=0.0)
+    crowd: float = setting(1.25, "mode even: times its share of operators with which a unit takes no more", low=0.0)
     spare_margin: float = setting(4.0, "mode even: room kept for units that it can relieve, %", low=0.0)
     log_s: float = setting(2.0, "seconds between rows of the log", low=0.1)
     scenario: str | None = setting(None, "a file with a world, instead of a drawn one")
@@ -94,7 +97,7 @@ def builder(settings: AmiSettings, drawn: Scenario) -> Build:
         ops[unit].append(op)
     places = {unit: number for number, unit in enumerate(drawn.tree.units)}
 
-    def build(unit: str, sizes: Mapping[int, float]) -> MeteringUnit:
+    def build(unit: str, sizes: Sizes) -> MeteringUnit:
         shift = settings.monitor_s * places[unit] / len(places) if settings.stagger else 0.0
         kind = EvenUnit if settings.mode == "even" else MeteringUnit
         return kind(unit, drawn.graph, drawn.tree, sizes, ops[unit], unit_settings(settings, shift))
@@ -140,6 +143,8 @@ EXPERIMENTS = (
         "operators move between metering units of a tree, with and without the protocol.",
         AmiSettings,
         run,
+        figures,
         options=("scenario",),
     ),
+    CHAOS,
 )

@@ -9,10 +9,11 @@ from typing import Any
 from evenflow.actor import Actor
 from evenflow.experiments.ami_workload import Scenario
 from evenflow.operators.central import Board, rebalance
+from evenflow.operators.sizes import Sizes
 from evenflow.operators.unit import Agrees, Runs, Stops
 from evenflow.sim import Network, Simulation
 
-Build = Callable[[str, Mapping[int, float]], Actor]
+Build = Callable[[str, Sizes], Actor]
 EPSILON = 1e-9
 
 
@@ -51,7 +52,7 @@ class World:
     network: Network
     trace: Callable[[Mapping[str, Any]], object] | None = None
     log: list[list[float]] = field(default_factory=list)
-    sizes: dict[int, float] = field(default_factory=dict)
+    sizes: Sizes = field(default_factory=Sizes)
     runs: dict[int, set[str]] = field(default_factory=dict)
     doubled: set[int] = field(default_factory=set)
     duplicates: set[int] = field(default_factory=set)
@@ -64,7 +65,7 @@ class World:
     sim: Simulation = field(init=False)
 
     def __post_init__(self) -> None:
-        self.sizes = dict(self.scenario.sizes)
+        self.sizes = Sizes(self.scenario.sizes)
         self.runs = {op: set() for op in self.scenario.where}
         self.sim = Simulation(self.seed, self.network, self.trace)
         self.sim.carry_out.update({Runs: self._runs, Stops: self._stops, Agrees: self._agrees})

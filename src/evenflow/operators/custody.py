@@ -14,6 +14,7 @@ from typing import Any
 from evenflow.operators.graph import Graph
 from evenflow.operators.messages import Talk
 from evenflow.operators.session import GIVING, TAKING, Action, Event, Giver, Taker
+from evenflow.operators.sizes import Sizes
 from evenflow.operators.transfers import Selection, Transfer, Walk
 from evenflow.operators.tree import Tree
 
@@ -51,7 +52,7 @@ class Custody:
         How transfers are selected.
     """
 
-    def __init__(self, graph: Graph, tree: Tree, unit: str, sizes: Mapping[int, float], walk: Walk = "meant") -> None:
+    def __init__(self, graph: Graph, tree: Tree, unit: str, sizes: Sizes, walk: Walk = "meant") -> None:
         self.graph = graph
         self.unit = unit
         self.parent = tree.parent[unit]
@@ -62,16 +63,24 @@ class Custody:
         self.done: dict[Key, None] = {}
         self.locked: dict[int, Key] = {}
         self.selection = Selection(graph, tree, unit, walk)
+        self._changes = 0  # of what is here; with the version of the sizes it says whether a sum still holds
+        self._summed = (-1, -1)
+        self._memory = 0.0
+        self._measured = (-1, -1)
+        self._transfers: dict[str, list[Transfer]] = {}
 
     # -- what it comes to -----------------------------------------------------------------------
 
     def memory(self) -> float:
         """Return the memory in use; an operator under way counts on both sides."""
-        size = self.sizes.__getitem__
-        total = sum(map(size, self.owned))
-        if self.taking or self.giving:
-            total += sum(map(size, self.under_way()))
-        return total
+        stamp = (self.sizes.version, self._changes)
+        if stamp != self._summed:
+            size = self.sizes.__getitem__
+            self._memory = sum(map(size, self.owned))
+            if self.taking or self.giving:
+                self._memory += sum(map(size, self.under_way()))
+            self._summed = stamp
+        return self._memory
 
     def under_way(self) -> Iterable[int]:
         """Return the operators that are counted here although they do not run here."""
@@ -84,16 +93,23 @@ class Custody:
 
     def transfers(self, to: str | None = None) -> list[Transfer]:
         """Return the available transfers whose operators are all free, measured now."""
+        stamp = (self.sizes.version, self._changes)
+        if stamp != self._measured:
+            self._transfers = self._measure()
+            self._measured = stamp
+        if to is not None:
+            return self._transfers.get(to, [])
+        return [t for found in self._transfers.values() for t in found]
+
+    def _measure(self) -> dict[str, list[Transfer]]:
         size, free = self.sizes.__getitem__, self.free
-        if self.locked or self.taking:
-            return [
-                Transfer(t.ops, t.to, sum(map(size, t.ops)))
-                for t in self.selection
-                if (to is None or t.to == to) and all(free(op) for op in t.ops)
-            ]
-        return [
-            Transfer(t.ops, t.to, sum(map(size, t.ops))) for t in self.selection if to is None or t.to == to
-        ]
+        restricted = bool(self.locked or self.taking)
+        found: dict[str, list[Transfer]] = {}
+        for ops, to, _ in self.selection:
+            if not restricted or all(map(free, ops)):
+                total = size(ops[0]) if len(ops) == 1 else sum(map(size, ops))
+                found.setdefault(to, []).append(Transfer(ops, to, total))
+        return found
 
     def free(self, op: int) -> bool:
         """Say whether an operator runs here and is promised to nobody."""
@@ -125,6 +141,7 @@ class Custody:
 
     def load(self, ops: Iterable[int]) -> list[int]:
         """Run operators at once, and return those that are new here."""
+        self._changes += 1
         new = [op for op in dict.fromkeys(ops) if op not in self.owned]
         self.owned.update(dict.fromkeys(new))
         self.selection.add(new)
@@ -132,16 +149,23 @@ class Custody:
 
     def unload(self, ops: Iterable[int]) -> list[int]:
         """Stop running operators at once, and return those that were here."""
+        self._changes += 1
         gone = [op for op in dict.fromkeys(ops) if op in self.owned]
         for op in gone:
             del self.owned[op]
         self.selection.remove(gone)
         return gone
 
+    def drop(self, transfer: Transfer) -> None:
+        """Forget a transfer that was granted, until its operators are looked at again (Listing 5, line 14)."""
+        self._changes += 1
+        self.selection.drop(transfer)
+
     # -- giving ---------------------------------------------------------------------------------
 
     def promise(self, key: Key, transfers: Iterable[Transfer], now: float, *, offered: bool) -> None:
         """Lock operators for a neighbour."""
+        self._changes += 1
         self.giving[key] = Parcel(Giver.PROMISED, tuple(transfers), now, offered)
         self.locked.update(dict.fromkeys(self.giving[key].ops, key))
 
@@ -156,6 +180,7 @@ class Custody:
         after, action = row
         if parcel is None:
             return action
+        self._changes += 1
         parcel.at = now
         if action is Action.SHIP:
             promised = {(t.ops, t.to) for t in parcel.transfers}
@@ -180,6 +205,7 @@ class Custody:
 
     def expect(self, key: Key, transfers: Iterable[Transfer], now: float, *, offered: bool) -> None:
         """Deploy what was agreed: it counts from now on, and runs once it is shipped."""
+        self._changes += 1
         self.taking[key] = Parcel(Taker.EXPECTING, tuple(transfers), now, offered)
         self.selection.add(self.taking[key].ops)
 
@@ -193,6 +219,7 @@ class Custody:
         after, action = row
         if parcel is None:
             return action
+        self._changes += 1
         parcel.at = now
         if after is not Taker.EXPECTING:
             del self.taking[key]

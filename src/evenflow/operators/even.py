@@ -19,6 +19,7 @@ from evenflow.operators.messages import Ask, Clear, Hint, OfferTransferReply, Of
 from evenflow.operators.rules import EPSILON
 from evenflow.operators.session import Event as Happened
 from evenflow.operators.settings import UnitSettings
+from evenflow.operators.sizes import Sizes
 from evenflow.operators.transfers import Transfer
 from evenflow.operators.tree import Tree
 from evenflow.operators.unit import MONITOR, MeteringUnit
@@ -60,7 +61,7 @@ class EvenUnit(MeteringUnit):
         unit: str,
         graph: Graph,
         tree: Tree,
-        sizes: Mapping[int, float],
+        sizes: Sizes,
         ops: Iterable[int] = (),
         settings: UnitSettings | None = None,
     ) -> None:

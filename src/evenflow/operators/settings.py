@@ -61,7 +61,7 @@ class UnitSettings:
     forecast: float = 0.5  # how much of the last period's growth is expected again
     caution: float = 1.0  # how much of it a unit keeps free when it gives room away
     dire: float = 60.0  # above the threshold by so much, a unit is served first although it stays overloaded
-    crowd: float = 1.35  # with so many times its share of the operators, a unit takes no more
+    crowd: float = 1.25  # with so many times its share of the operators, a unit takes no more
     spare_margin: float = 4.0  # room that is kept for those whom it can relieve
     hint_step: float = 1.0  # a smaller change of room is not worth a message
     hint_refresh: int = 12  # looks after which hints are repeated, since one may be lost

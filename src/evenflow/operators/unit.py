@@ -13,6 +13,7 @@ from evenflow.operators import rules
 from evenflow.operators.custody import Custody, Key
 from evenflow.operators.graph import Graph
 from evenflow.operators.messages import (
+    UNSET,
     Clear,
     DemandReply,
     DemandRequest,
@@ -31,6 +32,7 @@ from evenflow.operators.session import Action as Step
 from evenflow.operators.session import Event as Happened
 from evenflow.operators.session import Giver
 from evenflow.operators.settings import UnitSettings
+from evenflow.operators.sizes import Sizes
 from evenflow.operators.transfers import Transfer
 from evenflow.operators.tree import Tree
 
@@ -76,7 +78,7 @@ class MeteringUnit:
         unit: str,
         graph: Graph,
         tree: Tree,
-        sizes: Mapping[int, float],
+        sizes: Sizes,
         ops: Iterable[int] = (),
         settings: UnitSettings | None = None,
     ) -> None:
@@ -253,7 +255,7 @@ class MeteringUnit:
             self.custody.promise((self._talk, neighbour), transfers, now, offered=True)
         else:
             for transfer in transfers:
-                self.custody.selection.drop(transfer)
+                self.custody.drop(transfer)
         self._waiting.add(neighbour)
         self._send(neighbour, OfferTransferRequest(self._talk, tuple(transfers)))
 
@@ -284,6 +286,9 @@ class MeteringUnit:
 
     def _on_offer(self, sender: str, message: OfferRequest, now: float) -> None:
         """Follow Listing 4."""
+        if self.memory() > self.settings.upper:
+            self._send(sender, OfferReply(message.talk, UNSET, ()))
+            return
         memory = self.memory() + (self._reserved() if self.rules.reserve else 0.0)
         offer = message.transfers
         if self.rules.sessions:
@@ -338,9 +343,11 @@ class MeteringUnit:
 
     def _on_demand(self, sender: str, message: DemandRequest, now: float) -> None:
         """Follow Listing 8."""
-        urgent, chosen = rules.given_to(
-            self.custody.transfers(sender), self.memory(), message.size, self.settings
-        )
+        memory = self.memory()
+        if memory < self.settings.target:
+            self._send(sender, DemandReply(message.talk, UNSET, ()))
+            return
+        urgent, chosen = rules.given_to(self.custody.transfers(sender), memory, message.size, self.settings)
         key = (message.talk, sender)
         if chosen and self.rules.lock and key not in self.custody.giving:
             self.custody.promise(key, chosen, now, offered=False)
