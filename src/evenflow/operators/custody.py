@@ -102,14 +102,21 @@ class Custody:
         return [t for found in self._transfers.values() for t in found]
 
     def _measure(self) -> dict[str, list[Transfer]]:
-        size, free = self.sizes.__getitem__, self.free
+        sizes, free, new = self.sizes, self.free, Transfer._make
         restricted = bool(self.locked or self.taking)
         found: dict[str, list[Transfer]] = {}
-        for ops, to, _ in self.selection:
-            if not restricted or all(map(free, ops)):
-                total = size(ops[0]) if len(ops) == 1 else sum(map(size, ops))
-                found.setdefault(to, []).append(Transfer(ops, to, total))
+        for to, sets in self.selection.by_taker().items():
+            found[to] = part = []
+            for ops in sets:
+                if restricted and not all(map(free, ops)):
+                    continue
+                size = sizes[ops[0]] if len(ops) == 1 else sum([sizes[op] for op in ops])
+                part.append(new((ops, to, size)))
         return found
+
+    def movable(self, to: str) -> float:
+        """Return the memory of all operators that could go to a neighbour, together with others or alone."""
+        return self.size(self.selection.movable(to))
 
     def free(self, op: int) -> bool:
         """Say whether an operator runs here and is promised to nobody."""

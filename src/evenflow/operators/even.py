@@ -96,7 +96,7 @@ class EvenUnit(MeteringUnit):
         self._looks += 1
         if self._looks % self.settings.hint_refresh == 0:
             self.known.told.clear()  # a hint may be lost
-        self._tell(now)
+        self._tell()
         if memory + self._forecast() > self.settings.upper:
             self._out.append(Wake(now + self.settings.lag_s, ACT))
         self._out.append(Wake(now + self.settings.period_s, MONITOR))
@@ -125,12 +125,14 @@ class EvenUnit(MeteringUnit):
             return 0.0  # any operator may surge, so the unit with the most of them is the likeliest to be overrun
         return max(0.0, self.settings.upper - self.memory() - self._reserved() - self.settings.caution * self.known.growth)
 
-    def _tell(self, now: float) -> None:
-        """Tell each neighbour how much could go this way, if that has changed."""
+    def _tell(self, but: str | None = None) -> None:
+        """Tell each neighbour, but for one, how much could go this way, if that has changed."""
         direct = self._direct()
         over = self.memory() > self.settings.upper
         ways = {} if over else {n: self._passable(n) for n in self.neighbours}
         for neighbour in self.neighbours:
+            if neighbour == but:
+                continue
             behind = sum(size for n, size in ways.items() if n != neighbour)
             hint = Hint(round(direct + behind, 3), round(direct, 3))
             told = self.known.told.get(neighbour, Hint(0.0, 0.0))
@@ -145,12 +147,12 @@ class EvenUnit(MeteringUnit):
         hint = self.known.hints.get(neighbour)
         if hint is None or hint.room <= 0.0:
             return 0.0
-        movable = {op for t in self.custody.selection if t.to == neighbour for op in t.ops}
-        return min(hint.room, self.custody.size(movable))
+        return min(hint.room, self.custody.movable(neighbour))
 
     def _on_hint(self, sender: str, message: Hint, now: float) -> None:
         self.known.hints[sender] = message
-        self._tell(now)
+        if self.memory() <= self.settings.upper:  # else nothing passes, and the hint changes nothing for others
+            self._tell(but=sender)
 
     # -- asking ---------------------------------------------------------------------------------
 
@@ -159,7 +161,7 @@ class EvenUnit(MeteringUnit):
         need = self.memory() + self._forecast() - self.settings.upper
         if self.errand is not None or need <= EPSILON:
             return
-        reach = sum(min(self._room_at(n), self._movable(n, need)) for n in self.neighbours)
+        reach = sum(min(self._room_at(n), self.custody.movable(n)) for n in self.neighbours)
         spare = reach < need - EPSILON
         dire = need > self.settings.dire
         hops = 1 if spare and not dire else self.settings.hops
@@ -175,8 +177,13 @@ class EvenUnit(MeteringUnit):
         hint = self.known.hints.get(neighbour)
         return hint.room if hint is not None else 0.0
 
-    def _movable(self, neighbour: str, need: float) -> float:
-        return sum(t.size for t in self._picked(neighbour, need, float("inf")))
+    def _wanted(self, neighbour: str, need: float) -> float:
+        """Return the room that would cover a need: operators have sizes, so it may take a little more."""
+        sizes = [t.size for t in self.custody.transfers(neighbour) if t.size > EPSILON]
+        covering = min((size for size in sizes if size >= need - EPSILON), default=None)
+        if covering is not None:
+            return covering
+        return min(self.custody.movable(neighbour), need + min(sizes)) if sizes else 0.0
 
     def _picked(self, neighbour: str, need: float, space: float) -> list[Transfer]:
         """Choose transfers that together cover a need and fit: the one that just covers it, or the largest first."""
@@ -202,7 +209,7 @@ class EvenUnit(MeteringUnit):
         errand.asked, errand.granting = None, False
         while errand.need > EPSILON and errand.left:
             neighbour = errand.left.pop(0)
-            want = self._movable(neighbour, errand.need)
+            want = self._wanted(neighbour, errand.need)
             if want > EPSILON:
                 self._new_talk()
                 errand.talk, errand.asked, errand.since = self._talk, neighbour, now
@@ -210,7 +217,7 @@ class EvenUnit(MeteringUnit):
                 return
         self.errand = None
         self._report(errand, now)
-        self._tell(now)
+        self._tell()
 
     def _report(self, errand: Errand, now: float) -> None:
         """Tell the neighbour that waited how much room there is now."""
@@ -285,4 +292,4 @@ class EvenUnit(MeteringUnit):
         before = self.memory()
         super()._on_offer_transfer(sender, message, now)
         self._moved += self.memory() - before
-        self._tell(now)
+        self._tell()

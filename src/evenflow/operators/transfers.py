@@ -61,6 +61,7 @@ class Selection:
         self._children = tree.children[unit]
         self._transfers: dict[int, list[Transfer]] = {}
         self._feeders: dict[int, str | None] = {}
+        self._by_taker: dict[str, list[tuple[int, ...]]] | None = None
 
     def __iter__(self) -> Iterator[Transfer]:
         for op in self.present:
@@ -70,16 +71,33 @@ class Selection:
         """Return the transfers that begin with one operator."""
         return self._transfers.get(op, [])
 
+    def by_taker(self) -> dict[str, list[tuple[int, ...]]]:
+        """Return the sets of operators that may go together, by where they may go."""
+        if self._by_taker is None:
+            found: dict[str, list[tuple[int, ...]]] = {}
+            for transfer in self:
+                found.setdefault(transfer.to, []).append(transfer.ops)
+            self._by_taker = found
+        return self._by_taker
+
+    def movable(self, to: str) -> list[int]:
+        """Return every operator that could go there, together with others or alone."""
+        if to == self.parent:
+            return list(self.present)
+        return [op for op in self.present if self._feeders.get(op) == to]
+
     # -- operators come and go ------------------------------------------------------------------
 
     def add(self, ops: Iterable[int]) -> None:
         """Take operators in; only those connected with them are looked at again."""
+        self._by_taker = None
         new = [op for op in ops if op not in self.present]
         self.present.update(dict.fromkeys(new))
         self._renew(new)
 
     def remove(self, ops: Iterable[int]) -> None:
         """Let operators go; only those connected with them are looked at again."""
+        self._by_taker = None
         gone = [op for op in ops if op in self.present]
         touched = self._connected(gone)
         for op in gone:
@@ -91,6 +109,7 @@ class Selection:
 
     def drop(self, transfer: Transfer) -> None:
         """Forget one transfer until its operators are looked at again (Listing 5, line 14)."""
+        self._by_taker = None
         found = self._transfers.get(transfer.ops[0], [])
         self._transfers[transfer.ops[0]] = [t for t in found if (t.ops, t.to) != (transfer.ops, transfer.to)]
 

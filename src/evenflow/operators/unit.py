@@ -291,7 +291,7 @@ class MeteringUnit:
             return
         memory = self.memory() + (self._reserved() if self.rules.reserve else 0.0)
         offer = message.transfers
-        if self.rules.sessions:
+        if self.rules.sessions and self.custody.locked:  # what is welcome is asked again when it comes
             offer = tuple(t for t in offer if self.custody.welcome(t, sender))
         urgent, chosen = rules.accepted(offer, memory, rules.room(memory, self.settings), self.settings)
         if self.rules.reserve and chosen:
