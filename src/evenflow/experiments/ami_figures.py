@@ -22,7 +22,9 @@ def figures(rows: Sequence[Row], settings: Any) -> list[Figure | Table]:
     curves, seed = first[SERIES], first["seed"]
     upper = f"{settings.upper:g} %"
     pictures: list[Figure | Table] = [
-        _over_time("Average memory usage (Figure 15)", "mean", "% of memory", curves, f"Seed {seed}. Mean of all units."),
+        _over_time(
+            "Average memory usage (Figure 15)", "mean", "% of memory", curves, f"Seed {seed}. Mean of all units."
+        ),
         _over_time(
             "Standard deviation of memory usage (Figure 15)",
             "std",
@@ -71,7 +73,9 @@ def chaos_figures(rows: Sequence[Row], _: Any) -> list[Figure | Table]:
             counts.setdefault(kind, Counter()).update(by_message)
     messages = sorted({message for by_message in counts.values() for message in by_message})
     table = [[kind.replace("_", " "), *(c[m] for m in messages), c.total()] for kind, c in sorted(counts.items())]
-    wrong = sum(_number(row[name]) or 0.0 for row in rows for name in ("lost", "duplicated", "infeasible", "unfinished"))
+    wrong = sum(
+        _number(row[name]) or 0.0 for row in rows for name in ("lost", "duplicated", "infeasible", "unfinished")
+    )
     caption = f"Operators lost, doubled or misplaced, and negotiations without an end, in all: {wrong:g}."
     seeds: list[float] = [float(str(row["seed"])) for row in rows]
     series = [

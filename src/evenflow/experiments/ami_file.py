@@ -58,8 +58,7 @@ def parse_scenario(found: Any, file: str) -> Scenario:
         raise BadInput(f"operator {op}: {why}", "a unit that its readings pass", f"{file}: ops")
     sizes = {o["id"]: float(o["size"]) for o in ops}
     schedule = [_change(c, where, f"{file}: schedule[{n}]") for n, c in enumerate(found["schedule"])]
-    if any(a[0] > b[0] for a, b in zip(schedule, schedule[1:], strict=False)):
-        schedule.sort(key=lambda change: change[0])
+    schedule.sort(key=lambda change: change[0])
     return Scenario(tree, graph, where, sizes, schedule, found.get("off"))
 
 

@@ -24,7 +24,7 @@ def replay_off(scenario: Scenario, seconds: float, every_s: float) -> list[list[
     for op, unit in scenario.where.items():
         members[units[unit]].append(op)
     sizes, schedule, at = dict(scenario.sizes), scenario.schedule, 0
-    memory = [sum(sizes[op] for op in ops) for ops in members]
+    memory = [sum((sizes[op] for op in ops), 0.0) for ops in members]
     log = []
     for row in range(int(seconds / every_s) + 1):
         touched = set()
@@ -34,8 +34,8 @@ def replay_off(scenario: Scenario, seconds: float, every_s: float) -> list[list[
             sizes[op] = max(size, scenario.sizes[op]) if change <= 0 else size
             touched.add(units[scenario.where[op]])
             at += 1
-        for unit in touched:
-            memory[unit] = sum(sizes[op] for op in members[unit])
+        for number in touched:
+            memory[number] = sum((sizes[op] for op in members[number]), 0.0)
         log.append(list(memory))
     return log
 
@@ -91,16 +91,10 @@ def episode_s(over: NDArray[np.bool_], every_s: float) -> float | None:
 def curves(off: Log, on: Log, upper: float, every_s: float) -> dict[str, Any]:
     """Return what Figures 15 and 16 show: mean memory, standard deviation, overloaded units, over time."""
     before, after = np.asarray(off, dtype=np.float64), np.asarray(on, dtype=np.float64)
-    return {
-        "at": [row * every_s for row in range(len(before))],
-        **{
-            f"{name}_{which}": measure(log).round(4).tolist()
-            for which, log in (("off", before), ("on", after))
-            for name, measure in (
-                ("mean", lambda x: x.mean(axis=1)),
-                ("std", lambda x: x.std(axis=1)),
-                ("overloaded", lambda x: (x > upper).sum(axis=1).astype(float)),
-                ("highest", lambda x: x.max(axis=1)),
-            )
-        },
-    }
+    found: dict[str, Any] = {"at": [row * every_s for row in range(len(before))]}
+    for which, log in (("off", before), ("on", after)):
+        found[f"mean_{which}"] = log.mean(axis=1).round(4).tolist()
+        found[f"std_{which}"] = log.std(axis=1).round(4).tolist()
+        found[f"overloaded_{which}"] = (log > upper).sum(axis=1).tolist()
+        found[f"highest_{which}"] = log.max(axis=1).round(4).tolist()
+    return found

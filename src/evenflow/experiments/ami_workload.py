@@ -100,8 +100,11 @@ def _chains(
         if chance.random() >= settings.chained:
             continue
         above = tree.path_up(where[op])[1:]
-        unit = where[op] if chance.random() < settings.same_unit else (chance.choice(above) if above else None)
-        if unit is None:
+        if chance.random() < settings.same_unit:
+            unit = where[op]
+        elif above:
+            unit = chance.choice(above)
+        else:
             continue
         candidates = [other for other in open_at[unit] if not _reaches(downs, other, op)]
         if candidates:

@@ -76,7 +76,7 @@ class Custody:
         stamp = (self.sizes.version, self._changes)
         if stamp != self._summed:
             size = self.sizes.__getitem__
-            self._memory = sum(map(size, self.owned))
+            self._memory = sum(map(size, self.owned), 0.0)
             if self.taking or self.giving:
                 self._memory += sum(map(size, self.under_way()))
             self._summed = stamp
@@ -139,9 +139,8 @@ class Custody:
             if sender == self.parent:
                 if any(up in self.locked and self.locked[up][1] == sender for up in operator.ups):
                     return False
-            elif operator.down is not None and operator.down in self.locked:
-                if self.locked[operator.down][1] != self.parent:
-                    return False
+            elif operator.down in self.locked and self.locked[operator.down][1] != self.parent:
+                return False
         return True
 
     # -- without sessions: the listings as they are ---------------------------------------------

@@ -8,7 +8,7 @@ The transfers themselves are the same sessions as everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,7 +72,7 @@ class EvenUnit(MeteringUnit):
         self._share = max(1.0, len(graph) / len(tree.units))  # operators of a unit if all had as many
         self._looks = 0
         self._moved = 0.0  # memory that came or went by transfers since the last look
-        self._read.update({Hint: self._on_hint, Ask: self._on_ask, Space: self._on_space})  # type: ignore[dict-item]
+        self._read.update({Hint: self._on_hint, Ask: self._on_ask, Space: self._on_space})
 
     def handle(self, event: Any, now: float) -> list[Any]:
         """Take one event and return the commands."""
@@ -123,7 +123,9 @@ class EvenUnit(MeteringUnit):
         """Return the room that could be given away now."""
         if len(self.custody.owned) >= self.settings.crowd * self._share:
             return 0.0  # any operator may surge, so the unit with the most of them is the likeliest to be overrun
-        return max(0.0, self.settings.upper - self.memory() - self._reserved() - self.settings.caution * self.known.growth)
+        return max(
+            0.0, self.settings.upper - self.memory() - self._reserved() - self.settings.caution * self.known.growth
+        )
 
     def _tell(self, but: str | None = None) -> None:
         """Tell each neighbour, but for one, how much could go this way, if that has changed."""

@@ -231,7 +231,7 @@ class MeteringUnit:
         return None
 
     def _late(self, sender: str, message: Any) -> None:
-        """A reply that nobody waits for frees the neighbour, unless it is a repeated one of this negotiation."""
+        """Free a neighbour whose reply nobody waits for, unless it only repeats one of this negotiation."""
         if message.talk != self._talk:
             self._send(sender, Clear(message.talk))
 
