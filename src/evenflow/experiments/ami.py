@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from evenflow.experiments.ami_chaos import CHAOS
+from evenflow.experiments.ami_live import LIVE
 from evenflow.experiments.ami_run import AMI
 from evenflow.experiments.ami_scale import SCALE
 
-EXPERIMENTS = (AMI, CHAOS, SCALE)
+EXPERIMENTS = (AMI, CHAOS, SCALE, LIVE)
