@@ -87,6 +87,8 @@ def shed(board: Board, unit: str, need: float, upper: float, hops: int, barred: 
     gone = 0.0
     neighbours = [n for n in board.tree.neighbours(unit) if n not in barred]
     for neighbour in sorted(neighbours, key=lambda n: (board.memory[n], n)):
+        if board.memory[neighbour] > upper + EPSILON:
+            break  # it neither takes nor passes on, and those after it are fuller
         while gone < need - EPSILON:
             space = upper - board.memory[neighbour]
             transfer = best_fit(board.transfers(unit, neighbour), need - gone, space)
@@ -104,7 +106,9 @@ def _made_room(
     board: Board, unit: str, neighbour: str, need: float, upper: float, hops: int, barred: frozenset[str]
 ) -> Transfer | None:
     """Let a neighbour give first, so that it can take one transfer that it has no room for; or change nothing."""
-    if hops <= 1:
+    if hops <= 1 or not any(
+        board.memory[n] <= upper + EPSILON for n in board.tree.neighbours(neighbour) if n != unit and n not in barred
+    ):
         return None
     wanted = best_fit(board.transfers(unit, neighbour), need, upper)
     if wanted is None:
