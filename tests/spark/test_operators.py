@@ -32,7 +32,7 @@ def test_operators_move_with_their_windows_and_results_stay_equal(spark, tmp_pat
     grid = Grid(("left", "right"), meters=10, surges=(("left", HOUR, 3 * HOUR),))
     queries = small_queries()
     pipeline = Pipeline(
-        spark, queries, TREE, queries.lowest(TREE), tmp_path / "run", 14_000, "fixed", UnitSettings(accept="upper")
+        spark, queries, TREE, queries.lowest(TREE), tmp_path / "run", 30_000, "fixed", UnitSettings(accept="upper")
     )
     for hour in range(3):
         grid.write(tmp_path / "in", hour, hour * HOUR, (hour + 1) * HOUR)

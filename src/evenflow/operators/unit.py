@@ -286,7 +286,9 @@ class MeteringUnit:
 
     def _on_offer(self, sender: str, message: OfferRequest, now: float) -> None:
         """Follow Listing 4."""
-        if self.memory() > self.settings.upper:
+        # A demand of its own is on the way there, and locks the same operators: room for both would be kept in vain.
+        crossed = self.rules.lock and self.state is State.DEMANDING and sender in self._waiting
+        if self.memory() > self.settings.upper or crossed:
             self._send(sender, OfferReply(message.talk, UNSET, ()))
             return
         memory = self.memory() + (self._reserved() if self.rules.reserve else 0.0)
