@@ -59,7 +59,7 @@ def parse_scenario(found: Any, file: str) -> Scenario:
     sizes = {o["id"]: float(o["size"]) for o in ops}
     schedule = [_change(c, where, f"{file}: schedule[{n}]") for n, c in enumerate(found["schedule"])]
     schedule.sort(key=lambda change: change[0])
-    return Scenario(tree, graph, where, sizes, schedule, found.get("off"))
+    return Scenario(tree, graph, where, sizes, schedule)
 
 
 def _tree(parents: list[Any], file: str) -> Tree:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from evenflow.errors import BadInput
@@ -47,7 +47,6 @@ class Scenario:
     where: dict[int, str]
     sizes: dict[int, float]
     schedule: Sequence[Change]
-    off: Sequence[Sequence[float]] | None = None
 
     def memory(self) -> dict[str, float]:
         """Return every unit's memory at the start."""
@@ -159,8 +158,3 @@ def poisson(chance: random.Random, mean: float) -> int:
         product *= chance.random()
         count += 1
     return total + count
-
-
-def with_chance(world: Scenario, **changed: object) -> Scenario:
-    """Return the same world with something replaced."""
-    return replace(world, **changed)  # type: ignore[arg-type]  # the fields of the dataclass

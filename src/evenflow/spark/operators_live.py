@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HOUR = 3600
+# The plain query is one large plan; with the usual code cache of a quick start the JVM would complain aloud.
+ROOMY = {
+    "spark.driver.extraJavaOptions": QUICK_START["spark.driver.extraJavaOptions"] + " -XX:ReservedCodeCacheSize=160m"
+}
 
 
 def figure_queries(tree: Tree, meters: int, streets: int) -> Queries:
@@ -73,7 +77,7 @@ def live(
     surges = ((leaves[0], 3 * HOUR, 7 * HOUR), (leaves[-1], 9 * HOUR, 13 * HOUR))
     grid = Grid(leaves, meters, surges=surges, seed=seed)
     queries = figure_queries(tree, meters, streets)
-    session = spark or local_session(lanes=2, name="evenflow ami-live", settings=QUICK_START)
+    session = spark or local_session(lanes=2, name="evenflow ami-live", settings=ROOMY)
     with tempfile.TemporaryDirectory(prefix="evenflow-ami-", ignore_cleanup_errors=True) as folder:
         place = Path(folder)
         source = place / "in" if readings is None else Path(readings)
