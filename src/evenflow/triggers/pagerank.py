@@ -1,0 +1,90 @@
+"""PageRank by triggers, as *DLBer* evaluates it (section 3): ``PageRankDist`` and ``PageRankSum``.
+
+Ranks are not normalised: they solve ``rank = 1 - damping + damping × Σ weights``, with a mean near 1, and a page
+without links passes nothing on. Divided by their sum they are the usual PageRank, in which such a page gives to all:
+that only scales every rank by the same factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from evenflow.triggers.app import VERSION, Entries, Key, Row, RowView, TriggerApp
+from evenflow.triggers.store import Rows
+
+DIST, SUM = "PageRankDist", "PageRankSum"
+PAGES = "pages"
+
+
+def pagerank(tolerance: float = 0.05, damping: float = 0.85) -> TriggerApp:
+    """Return the application.
+
+    Parameters
+    ----------
+    tolerance
+        A page tells its links of its rank only when it differs by more from what it told them last.
+        So at the end every page's equation holds to within ``tolerance``, for the ranks that were told.
+    damping
+        The usual factor.
+    """
+    app = TriggerApp("pagerank")
+    app.table(PAGES, rank=1.0, told=0.0, links=(), told_links=(), weights=Entries())
+
+    def to_tell(row: Row) -> bool:
+        if row["links"] is not row["told_links"] and row["links"] != row["told_links"]:
+            return True
+        return abs(row["rank"] - row["told"]) > tolerance
+
+    @app.on("pages.rank", "pages.links", when=to_tell, size=lambda row: len(row["links"]))
+    def PageRankDist(row: RowView) -> None:  # noqa: N802 - the published name
+        links, rank = row["links"], row["rank"]
+        before = row["told_links"]
+        if before is not links:
+            row.put(PAGES, sorted(set(before) - set(links)), "weights", row.key, None)
+            row["told_links"] = links
+        row["told"] = rank
+        if links:
+            row.put(PAGES, links, "weights", row.key, rank / len(links))
+
+    @app.on("pages.weights", size=lambda row: len(row["weights"]))
+    def PageRankSum(row: RowView) -> None:  # noqa: N802 - the published name
+        row["rank"] = 1.0 - damping + damping * sum(row["weights"].values())
+
+    return app
+
+
+def page_rows(app: TriggerApp, links: Mapping[int, Sequence[int]], pages: Iterable[int]) -> Rows:
+    """Return rows for ``pages`` in which every page has told its links of a rank of 1; the weights come later."""
+    rows = Rows(app)
+    for page in pages:
+        row = rows.get(PAGES, page)
+        targets = tuple(links.get(page, ()))
+        row.update(told=1.0, links=targets, told_links=targets)
+    return rows
+
+
+def weigh(rows: Mapping[Key, Row], links: Mapping[int, Sequence[int]]) -> None:
+    """Put into ``rows`` the weights that pages of rank 1 give."""
+    for page, targets in links.items():
+        for target in targets:
+            row = rows.get(target)
+            if row is not None:
+                row["weights"][page] = 1.0 / len(targets)
+
+
+def told_ranks(rows: Mapping[Key, Row]) -> dict[Key, float]:
+    """Return the ranks that pages have told: the solution."""
+    return {key: row["told"] for key, row in rows.items()}
+
+
+def residual(rows: Mapping[Key, Row], damping: float = 0.85) -> float:
+    """Return how far the worst page's equation is from holding, at the ranks that were told."""
+    worst = 0.0
+    for row in rows.values():
+        worst = max(worst, abs(1.0 - damping + damping * sum(row["weights"].values()) - row["told"]))
+    return worst
+
+
+def versionless(row: Row) -> Row:
+    """Return a row without its count of changes."""
+    return {column: value for column, value in row.items() if column != VERSION}
