@@ -105,10 +105,10 @@ def play(settings: Settings, seed: int, policy: str, graph: Graph, trace: TraceW
     else:
         homes = skewed_homes(graph.pages, workers, settings.skew, np.random.default_rng([seed, 2]))
         if policy != "none":
-            chosen = policy_named(policy, balancer.tunder_s, settings.base_s)
+            chosen = policy_named(policy, balancer.tunder_s, 2 * (balancer.decision_s + 3 * balancer.latency_s))
     app = pagerank(settings.tolerance, settings.damping)
     costs = Costs(settings.base_s, settings.edge_s)
-    cluster = Cluster(graph, homes, app, speeds, worker, balancer, chosen, costs, seed=seed, trace=trace)
+    cluster = Cluster(graph, homes, app, speeds, worker, balancer, chosen, costs, damping=settings.damping, seed=seed, trace=trace)
     makespan = cluster.run(step_s=max(20 * settings.latency_s, 20 * settings.base_s))
     return Finished(cluster, makespan, float(workers) if policy == IDEAL else sum(speeds))
 

@@ -27,6 +27,11 @@ class Graph:
     links: Links
 
     @property
+    def linked(self) -> frozenset[int]:
+        """The pages that somebody links to."""
+        return frozenset(target for targets in self.links.values() for target in targets)
+
+    @property
     def edges(self) -> int:
         """How many links there are."""
         return sum(len(targets) for targets in self.links.values())
@@ -38,16 +43,19 @@ def power_law(pages: int, chance: np.random.Generator, mean: float = 8.0, most: 
     The popularity of the page at rank r is proportional to ``(r + 1) ** -0.8``; ranks are drawn.
     """
     raw = np.minimum(chance.zipf(2.0, pages), most).astype(float)
-    degrees = np.clip(np.round(raw * mean / raw.mean()), 1, min(most, pages - 1)).astype(int)
+    degrees = np.clip(np.round(raw * mean / raw.mean()), 1, pages - 1).astype(int)
     popularity = (np.arange(pages) + 1.0) ** -0.8
     chance.shuffle(popularity)
-    popularity /= popularity.sum()
+    ends = np.cumsum(popularity / popularity.sum())
     links: Links = {}
     for page, degree in enumerate(degrees.tolist()):
-        drawn = np.unique(chance.choice(pages, size=degree, p=popularity))
-        targets = tuple(drawn[drawn != page].tolist())
-        if targets:
-            links[page] = targets
+        targets: dict[int, None] = {}
+        for _ in range(20):  # again for those that were drawn twice; a page that wants nearly all may stay short
+            drawn = np.searchsorted(ends, chance.random(degree - len(targets)))
+            targets.update(dict.fromkeys(int(t) for t in drawn if t != page and t < pages))
+            if len(targets) >= degree:
+                break
+        links[page] = tuple(targets)
     return Graph(tuple(range(pages)), links)
 
 

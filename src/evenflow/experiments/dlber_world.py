@@ -12,7 +12,7 @@ from evenflow.sim import Network, Simulation
 from evenflow.triggers.app import Key, Row, TriggerApp
 from evenflow.triggers.master import TriggerMaster
 from evenflow.triggers.messages import Execute, Executed, Lend
-from evenflow.triggers.pagerank import PAGES, SUM, page_rows, weigh
+from evenflow.triggers.pagerank import DIST, PAGES, page_rows
 from evenflow.triggers.policies import Policy
 from evenflow.triggers.settings import BalancerSettings, WorkerSettings
 from evenflow.triggers.worker import TriggerWorker
@@ -76,6 +76,7 @@ class Cluster:
         policy: Policy | None,
         costs: Costs,
         *,
+        damping: float = 0.85,
         seed: int = 1,
         trace: TraceWriter | None = None,
         network: Network | None = None,
@@ -92,13 +93,13 @@ class Cluster:
         shares: dict[str, list[int]] = {name: [] for name in self.names}
         for page in graph.pages:
             shares[home[page]].append(page)
+        linked = graph.linked
         master = MASTER if policy is not None else ""
 
         def build(name: str) -> TriggerWorker:
-            rows = page_rows(app, graph.links, shares[name])
-            weigh(rows.of(PAGES), graph.links)
+            rows = page_rows(app, graph.links, linked, shares[name], damping)
             own = replace(worker, speed=self.speeds[name])
-            return TriggerWorker(name, app, lambda table, key: home[key], own, master, rows, (SUM,))  # type: ignore[index]
+            return TriggerWorker(name, app, lambda table, key: home[key], own, master, rows, (DIST,))  # type: ignore[index]
 
         if policy is not None:
             settle = 2 * balancer.latency_s + balancer.decision_s + 0.1 * balancer.heartbeat_s

@@ -6,23 +6,31 @@ It remembers nothing that heartbeats do not bring again, so it may crash at any 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from evenflow.actor import Note, Received, Send, Started, Wake, Woken
-from evenflow.triggers.messages import Heartbeat, Instruct
+from evenflow.triggers.messages import Heartbeat, Instruct, Number
 from evenflow.triggers.policies import Policy, WorkerLoad
+
+
+class Shift(NamedTuple):
+    """A transfer that a worker's heartbeat does not show yet: when it was ordered, and seconds on this worker."""
+
+    at: float
+    seconds: float
+    other: str
 
 
 @dataclass(slots=True)
 class Known:
-    """A worker's last heartbeat, and the transfers that it may not have seen yet."""
+    """A worker's last heartbeat, and the transfers under way from it (less) and to it (more)."""
 
     beat: Heartbeat
-    shifts: list[tuple[float, float]] = field(default_factory=list)  # ordered at, seconds on this worker
+    shifts: dict[Number, Shift] = field(default_factory=dict)
 
     def load_s(self) -> float:
         """Return the load that it will have when everything under way has arrived."""
-        return max(0.0, self.beat.load_s + sum(seconds for _, seconds in self.shifts))
+        return max(0.0, self.beat.load_s + sum(shift.seconds for shift in self.shifts.values()))
 
 
 class TriggerMaster:
@@ -65,7 +73,13 @@ class TriggerMaster:
         before = self.known.get(worker)
         if before is not None and beat.at < before.beat.at:
             return []  # overtaken on the way
-        shifts = [s for s in before.shifts if s[0] + self.settle_s > beat.at] if before is not None else []
+        shifts = before.shifts if before is not None else {}
+        for number, shift in list(shifts.items()):
+            seen = number <= (beat.gave[0] if shift.seconds < 0 else beat.took)
+            if seen or shift.at + self.settle_s <= beat.at:
+                del shifts[number]
+                if shift.seconds < 0 and number == beat.gave[0] and beat.gave[1] == 0:
+                    self.known[shift.other].shifts.pop(number, None)  # there was nothing left to give
         self.known[worker] = Known(beat, shifts)
         if self._due:
             return []
@@ -88,13 +102,13 @@ class TriggerMaster:
         self._due = False
         self.decisions += 1
         commands: list[Any] = []
-        for giver, taker, seconds, groups in self.policy.decide(self.loads()):
+        for giver, taker, seconds, groups, share in self.policy.decide(self.loads()):
             self.instructions += 1
             number = (self._began, self.instructions)
-            commands.append(Send(giver, Instruct(number, taker, seconds, groups)))
+            commands.append(Send(giver, Instruct(number, taker, seconds, groups, share)))
             speeds = self.known[giver].beat.speed / self.known[taker].beat.speed
-            self.known[giver].shifts.append((now, -seconds))
-            self.known[taker].shifts.append((now, seconds * speeds))
+            self.known[giver].shifts[number] = Shift(now, -seconds, taker)
+            self.known[taker].shifts[number] = Shift(now, seconds * speeds, giver)
             if self.record:
                 move = {"kind": "move", "at": now, "unit": self.instructions, "giver": giver, "taker": taker}
                 commands.append(Note({**move, "seconds": seconds, "groups": groups}))

@@ -7,6 +7,10 @@ from typing import Any, NamedTuple
 from evenflow.triggers.app import Key, Row, Write
 from evenflow.triggers.waiting import Invocation
 
+Number = tuple[float, int]
+"""Of an instruction: when its master began, and a count; so it grows over the master's restarts too."""
+NO_NUMBER: Number = (-1.0, 0)
+
 # -- from worker to worker: events and groups; over a channel, each exactly once and in order ----------
 
 
@@ -17,9 +21,9 @@ class Events(NamedTuple):
 
 
 class Lend(NamedTuple):
-    """A trigger group with the rows it reads; it is to be run by the receiver."""
+    """A trigger group with the rows it reads; it is to be run by the receiver, as an instruction wants it."""
 
-    group: int
+    number: Number
     invocations: tuple[Invocation, ...]
     rows: dict[tuple[str, Key], Row]
 
@@ -46,6 +50,7 @@ class Result(NamedTuple):
 class Return(NamedTuple):
     """Borrowed triggers that go on to another worker; their home lends them anew."""
 
+    number: Number
     leases: tuple[int, ...]
     taker: str
 
@@ -54,7 +59,11 @@ class Return(NamedTuple):
 
 
 class Heartbeat(NamedTuple):
-    """A worker's workload in predicted seconds at ``at``; ``asking`` when it is idle and wants work now."""
+    """A worker's workload in predicted seconds at ``at``.
+
+    ``asking`` when it runs low and wants work now; ``gave`` is the last instruction it carried out and the seconds
+    that it really gave, ``took`` the last instruction from which it got a group.
+    """
 
     load_s: float
     waiting: int
@@ -62,15 +71,21 @@ class Heartbeat(NamedTuple):
     speed: float
     at: float
     asking: bool = False
+    gave: tuple[Number, float] = (NO_NUMBER, 0.0)
+    took: Number = NO_NUMBER
 
 
 class Instruct(NamedTuple):
-    """Transfer instruction: give the taker so many groups, or with 0 as many as hold so many seconds of work."""
+    """Transfer instruction: give the taker so many groups, or with 0 as many as hold so many seconds of work.
 
-    number: tuple[float, int]  # when the master began, and a count: grows over its restarts too
+    With ``share`` it is that part of whatever waits when the instruction arrives.
+    """
+
+    number: Number
     taker: str
     seconds: float
     groups: int = 0
+    share: float = 0.0
 
 
 # -- between a worker and its driver --------------------------------------------------------------------

@@ -7,7 +7,7 @@ that only scales every rank by the same factor.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from evenflow.triggers.app import VERSION, Entries, Key, Row, RowView, TriggerApp
 from evenflow.triggers.store import Rows
@@ -53,23 +53,19 @@ def pagerank(tolerance: float = 0.05, damping: float = 0.85) -> TriggerApp:
     return app
 
 
-def page_rows(app: TriggerApp, links: Mapping[int, Sequence[int]], pages: Iterable[int]) -> Rows:
-    """Return rows for ``pages`` in which every page has told its links of a rank of 1; the weights come later."""
+def page_rows(
+    app: TriggerApp, links: Mapping[int, Sequence[int]], linked: Set[int], pages: Iterable[int], damping: float = 0.85
+) -> Rows:
+    """Return rows for ``pages`` as they begin: a rank of 1 that nobody was told yet; ``DIST`` is to be invoked for all.
+
+    A page that nobody links to (not in ``linked``) will never be summed up: it begins with the rank that it keeps.
+    """
     rows = Rows(app)
+    alone = 1.0 - damping
     for page in pages:
-        row = rows.get(PAGES, page)
         targets = tuple(links.get(page, ()))
-        row.update(told=1.0, links=targets, told_links=targets)
+        rows.get(PAGES, page).update(rank=1.0 if page in linked else alone, links=targets, told_links=targets)
     return rows
-
-
-def weigh(rows: Mapping[Key, Row], links: Mapping[int, Sequence[int]]) -> None:
-    """Put into ``rows`` the weights that pages of rank 1 give."""
-    for page, targets in links.items():
-        for target in targets:
-            row = rows.get(target)
-            if row is not None:
-                row["weights"][page] = 1.0 / len(targets)
 
 
 def told_ranks(rows: Mapping[Key, Row]) -> dict[Key, float]:

@@ -22,12 +22,13 @@ class WorkerLoad(NamedTuple):
 
 
 class Transfer(NamedTuple):
-    """So many groups, or with 0 so many seconds of the giver's work, go to the taker."""
+    """So many groups, or with 0 so many seconds of the giver's work, or a share of it, go to the taker."""
 
     giver: str
     taker: str
     seconds: float
     groups: int = 0
+    share: float = 0.0
 
 
 class Policy(Protocol):
@@ -57,7 +58,7 @@ class Dlber:
         Examples
         --------
         >>> Dlber().decide([WorkerLoad("a", 8.0), WorkerLoad("b", 4.0), WorkerLoad("c", 5.0)])
-        [Transfer(giver='a', taker='b', seconds=1.0, groups=1)]
+        [Transfer(giver='a', taker='b', seconds=1.0, groups=1, share=0.0)]
         """
         known = {w.id: w for w in workers}
         load = {w.id: w.load_s for w in workers}
@@ -97,7 +98,7 @@ class FillToMean:
         Examples
         --------
         >>> FillToMean().decide([WorkerLoad("a", 9.0), WorkerLoad("b", 1.0), WorkerLoad("c", 2.0)])
-        [Transfer(giver='a', taker='b', seconds=3.0, groups=0), Transfer(giver='a', taker='c', seconds=2.0, groups=0)]
+        [Transfer(giver='a', taker='b', seconds=3.0, groups=0, share=0.0), Transfer(giver='a', taker='c', seconds=2.0, groups=0, share=0.0)]
         """
         if not workers:
             return []
@@ -124,32 +125,40 @@ class FillToMean:
 
 @dataclass(frozen=True, slots=True)
 class AskWhenIdle:
-    """Ours: a worker that runs dry asks at once, and the fullest queue is divided between the two."""
+    """Ours: a worker that runs low asks at once, and the fullest queue is divided between the two.
+
+    ``least_s`` is what asking costs: nobody gives whose queue would be empty before its group arrived.
+    """
 
     least_s: float = 0.0
     asks: bool = True
 
     def decide(self, workers: Sequence[WorkerLoad]) -> list[Transfer]:
-        """Serve everyone who asks, each from the queue that is the fullest then.
+        """Serve everyone who asks, the emptiest first, each from the queue that is the fullest then.
 
         Examples
         --------
         >>> idle = WorkerLoad("b", 0.0, asking=True)
         >>> AskWhenIdle().decide([WorkerLoad("a", 8.0, waiting=9), idle, WorkerLoad("c", 3.0, waiting=3)])
-        [Transfer(giver='a', taker='b', seconds=4.0, groups=0)]
+        [Transfer(giver='a', taker='b', seconds=4.0, groups=0, share=0.5)]
         """
-        fullest = [(-w.load_s, w.id) for w in workers if w.load_s > self.least_s and not w.asking]
-        heapify(fullest)
         known = {w.id: w for w in workers}
+        load = {w.id: w.load_s for w in workers}
+        fullest = [(-seconds, name) for name, seconds in load.items()]
+        heapify(fullest)
         transfers = []
-        for taker in sorted((w for w in workers if w.asking), key=lambda w: w.id):
-            if not fullest or -fullest[0][0] <= self.least_s:
+        for taker in sorted((w for w in workers if w.asking), key=lambda w: (w.load_s, w.id)):
+            while fullest and -fullest[0][0] != load[fullest[0][1]]:
+                heappop(fullest)  # an entry from before a transfer
+            giver = known[fullest[0][1]]
+            full, low = load[giver.id], load[taker.id]
+            if full <= 2 * low + self.least_s:
                 break
-            load, name = heappop(fullest)
-            giver = known[name]
-            seconds = -load * taker.speed / (giver.speed + taker.speed)
-            transfers.append(Transfer(name, taker.id, seconds))
-            heappush(fullest, (load + seconds, name))
+            seconds = (full - low) * taker.speed / (giver.speed + taker.speed)  # both will be done at the same time
+            transfers.append(Transfer(giver.id, taker.id, seconds, share=seconds / full))
+            load[giver.id] -= seconds
+            load[taker.id] += seconds * giver.speed / taker.speed
+            heappush(fullest, (-load[giver.id], giver.id))
         return transfers
 
 

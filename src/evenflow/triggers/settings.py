@@ -65,8 +65,8 @@ class WorkerSettings:
         ``mean`` (published) or ``line``.
     reads
         Whether an execution reads its row when it starts or when it ends.
-    asks
-        Whether it asks for work as soon as it is idle.
+    asks, ask_at
+        Whether it asks for work as soon as it is idle, or as soon as it has only this part left of what it had.
     resend_s
         Seconds after which unacknowledged messages to other workers are sent again; 0 trusts the network.
     lease_s
@@ -84,6 +84,7 @@ class WorkerSettings:
     first_s: float = 0.1
     reads: Literal["start", "end"] = "start"
     asks: bool = False
+    ask_at: float = 0.5
     resend_s: float = 0.0
     lease_s: float = 0.0
     durable: bool = False

@@ -16,12 +16,14 @@ from evenflow.triggers.channel import Ack, Channels, Packet
 from evenflow.triggers.estimate import ESTIMATORS, WorkloadEstimator
 from evenflow.triggers.grouping import form_groups
 from evenflow.triggers.messages import (
+    NO_NUMBER,
     Events,
     Execute,
     Executed,
     Heartbeat,
     Instruct,
     Lend,
+    Number,
     Refresh,
     Result,
     Return,
@@ -70,8 +72,8 @@ class WorkerState:
     borrowers: dict[tuple[str, Key], dict[str, int]] = field(default_factory=dict)
     copies: dict[tuple[str, str, Key], Copy] = field(default_factory=dict)
     last_lease: int = 0
-    last_group: int = 0
-    last_instruction: tuple[float, int] = (-1.0, 0)
+    gave: tuple[Number, float] = (NO_NUMBER, 0.0)
+    took: Number = NO_NUMBER
     counts: dict[str, int] = field(default_factory=dict)
     busy_s: float = 0.0
     last_done: float = 0.0
@@ -119,7 +121,7 @@ class TriggerWorker:
         self._out: dict[str, list[Any]] = {}
         self._events: dict[str, list[Write]] = {}
         self._commands: list[Any] = []
-        self._asked = False
+        self._told_s = 0.0
         self._resending = False
 
     # -- the door -------------------------------------------------------------------------------
@@ -210,7 +212,7 @@ class TriggerWorker:
                 self.state.rows.change(copy.row, body.column, body.entry, body.value)
                 copy.row[VERSION] = body.version
         elif kind is Lend:
-            self._borrow(sender, body)
+            self._borrow(sender, body, now)
         elif kind is Return:
             self._returned(body, now)
 
@@ -233,7 +235,6 @@ class TriggerWorker:
         """Start what can be started; an execution has its effect when its time is over."""
         state = self.state
         while state.waiting.items and len(state.running) < self.settings.slots:
-            self._asked = False
             invocation = state.waiting.pop()
             trigger = self.app.triggers[invocation.trigger]
             if invocation.home:
@@ -246,9 +247,16 @@ class TriggerWorker:
             state.ticket += 1
             state.running[state.ticket] = (invocation, view, row[VERSION])
             self._commands.append(Execute(state.ticket, invocation.trigger, invocation.size))
-        if self.settings.asks and not self._asked and not state.running and self.master:
-            self._asked = True
+        if self.settings.asks and self.master:
+            self._watch(now)
+
+    def _watch(self, now: float) -> None:
+        """Ask when only a part is left of what there was; tell the master too when there is much more than it knows."""
+        load, known = self.load_s, self._told_s
+        if load > 2 * known + self.settings.trigroup_s:
             self._beat(now)
+        elif load < self.settings.ask_at * known or (known > 0 and not self.state.running):
+            self._beat(now, asking=True)
 
     def _executed(self, event: Executed, now: float) -> None:
         state = self.state
@@ -329,27 +337,28 @@ class TriggerWorker:
     def _instructed(self, instruct: Instruct, now: float) -> None:
         """Select groups and transfer them to the low-load worker (*DLBer*, section 2)."""
         state = self.state
-        if instruct.number <= state.last_instruction:
+        number = instruct.number
+        if number <= state.gave[0]:
             return  # repeated on the way
-        state.last_instruction = instruct.number
-        groups = form_groups(state.waiting, state.estimate, self.settings.trigroup_s, instruct.seconds, instruct.groups)
+        seconds = instruct.share * self.load_s if instruct.share else instruct.seconds
+        groups = form_groups(state.waiting, state.estimate, self.settings.trigroup_s, seconds, instruct.groups)
+        state.gave = (number, sum(work for work, _ in groups))
         for _, group in groups:
             self._count("groups")
-            self._lend([i for i in group if not i.home], instruct.taker, now)
+            self._lend([i for i in group if not i.home], number, instruct.taker, now)
             for home in sorted({i.home for i in group if i.home}):
                 going = [i for i in group if i.home == home]
                 for invocation in going:
                     self._release(invocation)
                 self._count("returns")
-                self._send(home, Return(tuple(i.lease for i in going), instruct.taker))
+                self._send(home, Return(number, tuple(i.lease for i in going), instruct.taker))
         if self.settings.asks:
-            self._beat(now)  # who is idle and got too little is served from somewhere else
+            self._beat(now)  # whoever asked and got too little is served from somewhere else
 
-    def _lend(self, group: list[Invocation], taker: str, now: float) -> None:
+    def _lend(self, group: list[Invocation], number: Number, taker: str, now: float) -> None:
         if not group:
             return
         state = self.state
-        state.last_group += 1
         rows = {}
         leased = []
         for invocation in group:
@@ -364,7 +373,7 @@ class TriggerWorker:
             leased.append(invocation._replace(home=self.name, lease=state.last_lease))
         self._count("lends")
         self._count("lent", len(group))
-        self._send(taker, Lend(state.last_group, tuple(leased), rows))
+        self._send(taker, Lend(number, tuple(leased), rows))
 
     def _close(self, number: int) -> Lease | None:
         """End a lease, if it is still open."""
@@ -414,7 +423,7 @@ class TriggerWorker:
             for invocation in group:
                 self.state.waiting.add(invocation)
         else:
-            self._lend(group, body.taker, now)
+            self._lend(group, body.number, body.taker, now)
 
     def _overdue(self, now: float) -> None:
         """Take back what a worker that may be lost has not returned in time; a late result has no effect."""
@@ -430,13 +439,16 @@ class TriggerWorker:
 
     # -- borrowing ------------------------------------------------------------------------------
 
-    def _borrow(self, home: str, lend: Lend) -> None:
+    def _borrow(self, home: str, lend: Lend, now: float) -> None:
+        self.state.took = max(self.state.took, lend.number)
         for place, row in lend.rows.items():
             self.state.copies.setdefault((home, *place), Copy(row)).row = row
         for invocation in lend.invocations:
             table = self.app.triggers[invocation.trigger].table
             self.state.copies[home, table, invocation.key].needed += 1
             self.state.waiting.add(invocation)
+        if self.settings.asks:
+            self._beat(now)
 
     def _release(self, invocation: Invocation) -> None:
         place = (invocation.home, self.app.triggers[invocation.trigger].table, invocation.key)
@@ -447,12 +459,13 @@ class TriggerWorker:
 
     # -- telling others -------------------------------------------------------------------------
 
-    def _beat(self, now: float) -> None:
+    def _beat(self, now: float, *, asking: bool = False) -> None:
         if self.master:
             self._count("heartbeats")
             waiting, settings = self.state.waiting, self.settings
-            idle = settings.asks and not waiting.items and not self.state.running
-            beat = Heartbeat(self.load_s, len(waiting), settings.trigroup_s, settings.speed, now, idle)
+            self._told_s = self.load_s
+            asking = asking or (settings.asks and not waiting.items and not self.state.running)
+            beat = Heartbeat(self._told_s, len(waiting), settings.trigroup_s, settings.speed, now, asking, self.state.gave, self.state.took)
             self._commands.append(Send(self.master, beat))
 
     def _send(self, to: str, body: Any) -> None:
