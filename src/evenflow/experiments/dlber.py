@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from evenflow.experiments.dlber_chaos import CHAOS
 from evenflow.experiments.dlber_graph import Graph, power_law, read_graph, skewed_homes
 from evenflow.experiments.dlber_world import Cluster, Costs
 from evenflow.experiments.figures import SERIES
@@ -43,7 +44,9 @@ class Settings:
     latency_s: float = setting(0.005, "seconds of a message", low=0.0)
     transfer_s: float = setting(0.0005, "seconds more per moved trigger", low=0.0)
     decision_s: float = setting(0.01, "seconds of a decision of the master", low=0.0)
-    estimate: Literal["mean", "line"] = setting("mean", "predicted time: mean per type (published), or line over degree")
+    estimate: Literal["mean", "line"] | None = setting(
+        None, "predicted time: mean per type (published), or line over degree; none is mean for dlber, else line"
+    )
 
     def __post_init__(self) -> None:
         if self.policy == "dlber":
@@ -93,9 +96,10 @@ def play(settings: Settings, seed: int, policy: str, graph: Graph, trace: TraceW
         coalesce=settings.coalesce,
         heartbeat_s=balancer.heartbeat_s,
         trigroup_s=balancer.trigroup_s,
-        estimate=settings.estimate,
+        estimate=settings.estimate or ("mean" if policy == "dlber" else "line"),
         first_s=settings.base_s + 8 * settings.edge_s,
         asks=asks,
+        ask_below_s=4 * balancer.asking_s,
     )
     chosen: Policy | None = None
     if policy == IDEAL:
@@ -105,7 +109,7 @@ def play(settings: Settings, seed: int, policy: str, graph: Graph, trace: TraceW
     else:
         homes = skewed_homes(graph.pages, workers, settings.skew, np.random.default_rng([seed, 2]))
         if policy != "none":
-            chosen = policy_named(policy, balancer.tunder_s, 2 * (balancer.decision_s + 3 * balancer.latency_s))
+            chosen = policy_named(policy, balancer)
     app = pagerank(settings.tolerance, settings.damping)
     costs = Costs(settings.base_s, settings.edge_s)
     cluster = Cluster(graph, homes, app, speeds, worker, balancer, chosen, costs, damping=settings.damping, seed=seed, trace=trace)
@@ -163,6 +167,5 @@ def _series(done: Finished) -> dict[str, Any]:
 
 EXPERIMENTS = (
     Experiment("dlber", "PageRank by triggers on a skewed placement; trigger groups move to idle workers.", Settings, run),
+    CHAOS,
 )
-
-

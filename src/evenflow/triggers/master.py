@@ -83,26 +83,24 @@ class TriggerMaster:
         self.known[worker] = Known(beat, shifts)
         if self._due:
             return []
-        if self.policy.asks and not any(known.beat.asking for known in self.known.values()):
-            return []
         self._due = True
         return [Wake(now + self.decision_s, "decide")]
 
-    def loads(self) -> list[WorkerLoad]:
+    def loads(self, now: float) -> list[WorkerLoad]:
         """Return what the policy sees, in the order of the ids."""
         found = []
         for name in sorted(self.known):
             known = self.known[name]
             load, beat = known.load_s(), known.beat
             asking = beat.asking and not known.shifts  # who is being served asks no more
-            found.append(WorkerLoad(name, load, beat.trigroup_s, beat.speed, beat.waiting, asking))
+            found.append(WorkerLoad(name, load, beat.trigroup_s, beat.speed, beat.waiting, asking, now - beat.at))
         return found
 
     def _decide(self, now: float) -> list[Any]:
         self._due = False
         self.decisions += 1
         commands: list[Any] = []
-        for giver, taker, seconds, groups, share in self.policy.decide(self.loads()):
+        for giver, taker, seconds, groups, share in self.policy.decide(self.loads(now)):
             self.instructions += 1
             number = (self._began, self.instructions)
             commands.append(Send(giver, Instruct(number, taker, seconds, groups, share)))

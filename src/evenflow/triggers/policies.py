@@ -8,6 +8,7 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple, Protocol
 
 from evenflow.errors import BadInput, nearest
+from evenflow.triggers.settings import BalancerSettings
 
 
 class WorkerLoad(NamedTuple):
@@ -19,6 +20,7 @@ class WorkerLoad(NamedTuple):
     speed: float = 1.0
     waiting: int = 0
     asking: bool = False
+    age_s: float = 0.0
 
 
 class Transfer(NamedTuple):
@@ -87,9 +89,13 @@ class Dlber:
 
 @dataclass(frozen=True, slots=True)
 class FillToMean:
-    """Ours: every worker above the mean gives what is above it to those below, in as few transfers as that takes."""
+    """Ours: every worker above the mean gives what is above it to those below, in as few transfers as that takes.
+
+    Less than ``least_s`` is not worth a message, and less than the share ``band`` of the mean not worth the delay.
+    """
 
     least_s: float = 0.0
+    band: float = 0.0
     asks: bool = False
 
     def decide(self, workers: Sequence[WorkerLoad]) -> list[Transfer]:
@@ -113,7 +119,7 @@ class FillToMean:
             (over, giver), (under, taker) = heappop(surplus), heappop(want)
             work = min(-over, -under)
             seconds = work / known[giver].speed
-            if seconds <= self.least_s:
+            if seconds <= max(self.least_s, self.band * mean):
                 break
             transfers.append(Transfer(giver, taker, seconds))
             if -over > work:
@@ -125,16 +131,27 @@ class FillToMean:
 
 @dataclass(frozen=True, slots=True)
 class AskWhenIdle:
-    """Ours: a worker that runs low asks at once, and the fullest queue is divided between the two.
+    """Ours: a worker that runs dry asks at once, and the fullest queue is divided between the two.
 
-    ``least_s`` is what asking costs: nobody gives whose queue would be empty before its group arrived.
+    Whenever heartbeats are fresh, the same is done for those that are below ``low`` of the mean: pages whose worker
+    has a short queue would be computed again and again before the others' news arrive.
+
+    Parameters
+    ----------
+    least_s
+        What asking costs: nobody gives whose queue would be empty before its group arrived.
+    low, fresh_s, level_above_s
+        See above; a heartbeat is fresh for this long, and only queues longer than this are worth it on average.
     """
 
     least_s: float = 0.0
+    low: float = 0.6
+    fresh_s: float = 0.1
+    level_above_s: float = 0.0
     asks: bool = True
 
     def decide(self, workers: Sequence[WorkerLoad]) -> list[Transfer]:
-        """Serve everyone who asks, the emptiest first, each from the queue that is the fullest then.
+        """Serve everyone who asks or is low, the emptiest first, each from the queue that is the fullest then.
 
         Examples
         --------
@@ -142,12 +159,17 @@ class AskWhenIdle:
         >>> AskWhenIdle().decide([WorkerLoad("a", 8.0, waiting=9), idle, WorkerLoad("c", 3.0, waiting=3)])
         [Transfer(giver='a', taker='b', seconds=4.0, groups=0, share=0.5)]
         """
+        takers = [w for w in workers if w.asking]
+        if all(w.age_s <= self.fresh_s for w in workers):
+            mean = sum(w.load_s * w.speed for w in workers) / sum(w.speed for w in workers)
+            if mean > self.level_above_s:
+                takers += [w for w in workers if not w.asking and w.load_s < self.low * mean]
         known = {w.id: w for w in workers}
         load = {w.id: w.load_s for w in workers}
         fullest = [(-seconds, name) for name, seconds in load.items()]
         heapify(fullest)
         transfers = []
-        for taker in sorted((w for w in workers if w.asking), key=lambda w: (w.load_s, w.id)):
+        for taker in sorted(takers, key=lambda w: (w.load_s, w.id)):
             while fullest and -fullest[0][0] != load[fullest[0][1]]:
                 heappop(fullest)  # an entry from before a transfer
             giver = known[fullest[0][1]]
@@ -181,14 +203,15 @@ POLICIES: dict[str, type[Dlber] | type[FillToMean] | type[AskWhenIdle] | type[No
 }
 
 
-def policy_named(name: str, tunder_s: float, least_s: float = 0.0) -> Policy:
-    """Return the policy of that name."""
+def policy_named(name: str, balancer: BalancerSettings) -> Policy:
+    """Return the policy of that name, with settings that suit the balancer's."""
     if name == "dlber":
-        return Dlber(tunder_s)
+        return Dlber(balancer.tunder_s)
     if name == "fill_to_mean":
-        return FillToMean(least_s)
+        return FillToMean(2 * balancer.asking_s, band=0.1)
     if name == "ask_when_idle":
-        return AskWhenIdle(least_s)
+        least_s = max(2 * balancer.asking_s, 0.25 * balancer.trigroup_s)
+        return AskWhenIdle(least_s, fresh_s=5 * balancer.asking_s, level_above_s=balancer.heartbeat_s)
     if name == "none":
         return NoBalancing()
     raise BadInput(repr(name), nearest(name, POLICIES), "policy")

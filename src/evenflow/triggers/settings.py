@@ -29,6 +29,11 @@ class BalancerSettings:
     latency_s: float = 0.005
     transfer_s: float = 0.0005
 
+    @property
+    def asking_s(self) -> float:
+        """How long it takes from asking for work until a small group is there."""
+        return self.decision_s + 3 * self.latency_s
+
     def check_tunder(self, trigger_s: float, where: str = "--set tunder_s") -> None:
         """Refuse a ``tunder_s`` with which a low-load worker would run dry before its group arrives (section 2.2).
 
@@ -65,14 +70,19 @@ class WorkerSettings:
         ``mean`` (published) or ``line``.
     reads
         Whether an execution reads its row when it starts or when it ends.
-    asks, ask_at
-        Whether it asks for work as soon as it is idle, or as soon as it has only this part left of what it had.
+    asks, ask_below_s
+        Whether it asks for work, and below which workload: early enough for a group to arrive before it is idle.
     resend_s
         Seconds after which unacknowledged messages to other workers are sent again; 0 trusts the network.
     lease_s
         Seconds after which a group whose results are missing is taken back; 0 waits for ever.
+    direct
+        Whether a borrowed trigger fires its events itself, instead of its home. It saves the home most of the work,
+        but needs a driver whose messages never overtake each other on any way, coalescing, and leases that are kept.
     durable
         Whether its state survives it: everything is saved before anything is told to others.
+    record
+        Whether every effect goes on the trace.
     """
 
     coalesce: bool = True
@@ -84,7 +94,13 @@ class WorkerSettings:
     first_s: float = 0.1
     reads: Literal["start", "end"] = "start"
     asks: bool = False
-    ask_at: float = 0.5
+    ask_below_s: float = 0.0
     resend_s: float = 0.0
     lease_s: float = 0.0
+    direct: bool = False
     durable: bool = False
+    record: bool = False
+
+    def __post_init__(self) -> None:
+        if self.direct and (self.lease_s > 0 or not self.coalesce):
+            raise BadInput("direct with lease_s or without coalesce", "direct with coalesce and lease_s 0", "direct")

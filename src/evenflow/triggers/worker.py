@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from evenflow.actor import Received, Save, Send, Started, Wake, Woken
+from evenflow.actor import Note, Received, Save, Send, Started, Wake, Woken
 from evenflow.triggers.app import VERSION, Key, Row, RowView, TriggerApp, Write
 from evenflow.triggers.channel import Ack, Channels, Packet
 from evenflow.triggers.estimate import ESTIMATORS, WorkloadEstimator
@@ -122,6 +122,7 @@ class TriggerWorker:
         self._events: dict[str, list[Write]] = {}
         self._commands: list[Any] = []
         self._told_s = 0.0
+        self._asking = False
         self._resending = False
 
     # -- the door -------------------------------------------------------------------------------
@@ -205,14 +206,14 @@ class TriggerWorker:
             for part in body:
                 self._take(sender, part, now)
         elif kind is Result:
-            self._result(body)
+            self._result(body, now)
         elif kind is Refresh:
             copy = self.state.copies.get((sender, body.table, body.key))
             if copy is not None:
                 self.state.rows.change(copy.row, body.column, body.entry, body.value)
                 copy.row[VERSION] = body.version
         elif kind is Lend:
-            self._borrow(sender, body, now)
+            self._borrow(sender, body)
         elif kind is Return:
             self._returned(body, now)
 
@@ -251,12 +252,13 @@ class TriggerWorker:
             self._watch(now)
 
     def _watch(self, now: float) -> None:
-        """Ask when only a part is left of what there was; tell the master too when there is much more than it knows."""
+        """Ask as soon as there is little to do; tell the master too when there is much more than it knows."""
         load, known = self.load_s, self._told_s
-        if load > 2 * known + self.settings.trigroup_s:
+        if load > 2 * known + self.settings.trigroup_s or (not self._asking and self._low(load)):
             self._beat(now)
-        elif load < self.settings.ask_at * known or (known > 0 and not self.state.running):
-            self._beat(now, asking=True)
+
+    def _low(self, load: float) -> bool:
+        return self.settings.asks and (load < self.settings.ask_below_s or not (self.state.waiting or self.state.running))
 
     def _executed(self, event: Executed, now: float) -> None:
         state = self.state
@@ -275,17 +277,25 @@ class TriggerWorker:
         self._count("executed")
         if invocation.home:
             self._release(invocation)
+            if self.settings.direct:
+                own = self.app.triggers[invocation.trigger].table, (invocation.key,)
+                for write in writes:
+                    if write[:2] != own:
+                        self._fire(write)
+                writes = [write for write in writes if write[:2] == own]
             self._send(invocation.home, Result(invocation.lease, read, tuple(writes)))
         else:
-            self._effect((invocation.trigger, invocation.key), read, writes)
+            self._effect((invocation.trigger, invocation.key), read, writes, now)
 
-    def _effect(self, who: tuple[str, Key], read: int, writes: Any) -> None:
+    def _effect(self, who: tuple[str, Key], read: int, writes: Any, now: float) -> None:
         """Apply what an execution wrote, unless one that read a later version of the row came first."""
         applied = self.state.applied
         if read < applied.get(who, 0):
             self._count("obsolete")
             return
         applied[who] = read
+        if self.settings.record:
+            self._commands.append(Note({"kind": "effect", "at": now, "node": self.name, "unit": list(who), "read": read}))
         for write in writes:
             self._fire(write)
 
@@ -343,15 +353,15 @@ class TriggerWorker:
         seconds = instruct.share * self.load_s if instruct.share else instruct.seconds
         groups = form_groups(state.waiting, state.estimate, self.settings.trigroup_s, seconds, instruct.groups)
         state.gave = (number, sum(work for work, _ in groups))
-        for _, group in groups:
-            self._count("groups")
-            self._lend([i for i in group if not i.home], number, instruct.taker, now)
-            for home in sorted({i.home for i in group if i.home}):
-                going = [i for i in group if i.home == home]
-                for invocation in going:
-                    self._release(invocation)
-                self._count("returns")
-                self._send(home, Return(number, tuple(i.lease for i in going), instruct.taker))
+        self._count("groups", len(groups))
+        leaving = [invocation for _, group in groups for invocation in group]  # they travel together
+        self._lend([i for i in leaving if not i.home], number, instruct.taker, now)
+        for home in sorted({i.home for i in leaving if i.home}):
+            going = [i for i in leaving if i.home == home]
+            for invocation in going:
+                self._release(invocation)
+            self._count("returns")
+            self._send(home, Return(number, tuple(i.lease for i in going), instruct.taker))
         if self.settings.asks:
             self._beat(now)  # whoever asked and got too little is served from somewhere else
 
@@ -393,14 +403,14 @@ class TriggerWorker:
                 del state.borrowers[place]
         return lease
 
-    def _result(self, result: Result) -> None:
+    def _result(self, result: Result, now: float) -> None:
         lease = self._close(result.lease)
         if lease is None:
             self._count("late")
             return  # taken back in the meantime: its effect comes from us
         who = (lease.trigger, lease.key)
         missed = self.state.missed.pop(who, 0)
-        self._effect(who, result.read, result.writes)
+        self._effect(who, result.read, result.writes, now)
         if missed > result.read:
             self._again(lease)
 
@@ -439,7 +449,7 @@ class TriggerWorker:
 
     # -- borrowing ------------------------------------------------------------------------------
 
-    def _borrow(self, home: str, lend: Lend, now: float) -> None:
+    def _borrow(self, home: str, lend: Lend) -> None:
         self.state.took = max(self.state.took, lend.number)
         for place, row in lend.rows.items():
             self.state.copies.setdefault((home, *place), Copy(row)).row = row
@@ -447,8 +457,7 @@ class TriggerWorker:
             table = self.app.triggers[invocation.trigger].table
             self.state.copies[home, table, invocation.key].needed += 1
             self.state.waiting.add(invocation)
-        if self.settings.asks:
-            self._beat(now)
+        self._asking = False
 
     def _release(self, invocation: Invocation) -> None:
         place = (invocation.home, self.app.triggers[invocation.trigger].table, invocation.key)
@@ -459,13 +468,23 @@ class TriggerWorker:
 
     # -- telling others -------------------------------------------------------------------------
 
-    def _beat(self, now: float, *, asking: bool = False) -> None:
+    def _beat(self, now: float) -> None:
         if self.master:
             self._count("heartbeats")
             waiting, settings = self.state.waiting, self.settings
             self._told_s = self.load_s
-            asking = asking or (settings.asks and not waiting.items and not self.state.running)
-            beat = Heartbeat(self._told_s, len(waiting), settings.trigroup_s, settings.speed, now, asking, self.state.gave, self.state.took)
+            self._asking = self._low(self._told_s)
+            state = self.state
+            beat = Heartbeat(
+                self._told_s,
+                len(waiting),
+                settings.trigroup_s,
+                settings.speed,
+                now,
+                self._asking,
+                state.gave,
+                state.took,
+            )
             self._commands.append(Send(self.master, beat))
 
     def _send(self, to: str, body: Any) -> None:
