@@ -10,6 +10,7 @@ import numpy as np
 
 from evenflow.experiments.dlber_chaos import CHAOS
 from evenflow.experiments.dlber_graph import Graph, power_law, read_graph, skewed_homes
+from evenflow.experiments.dlber_live import LIVE
 from evenflow.experiments.dlber_world import Cluster, Costs
 from evenflow.experiments.figures import SERIES
 from evenflow.experiments.registry import Experiment, TraceWriter
@@ -31,9 +32,11 @@ class Settings:
     pages: int = setting(2000, "pages of the generated graph", low=2, high=1_000_000)
     graph: str | None = setting(None, "an edge list to read instead, or wiki-Vote")
     workers: int = setting(8, "workers", low=1, high=1000)
-    skew: float = setting(1.0, "worker i holds a share of the pages proportional to (i + 1) ** -skew", low=0.0, high=5.0)
+    skew: float = setting(
+        1.0, "worker i holds a share of the pages proportional to (i + 1) ** -skew", low=0.0, high=5.0
+    )
     spread: float = setting(1.0, "speed of the fastest worker over the slowest's", low=1.0, high=100.0)
-    coalesce: bool = setting(True, "at most one waiting trigger per page and type")
+    coalesce: bool = setting(default=True, help="at most one waiting trigger per page and type")
     tolerance: float = setting(0.05, "change of a rank, of mean 1, that is passed on", low=1e-12, high=1.0)
     damping: float = setting(0.85, "of PageRank", low=0.0, high=0.999)
     base_s: float = setting(0.05, "seconds of every execution", low=1e-6)
@@ -55,9 +58,7 @@ class Settings:
     def balancer(self) -> BalancerSettings:
         """Return the balancer's settings."""
         beat = self.heartbeat_s if self.heartbeat_s is not None else 1.0 if self.policy == "fill_to_mean" else 5.0
-        return BalancerSettings(
-            beat, self.tunder_s, self.trigroup_s, self.decision_s, self.latency_s, self.transfer_s
-        )
+        return BalancerSettings(beat, self.tunder_s, self.trigroup_s, self.decision_s, self.latency_s, self.transfer_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,9 @@ def play(settings: Settings, seed: int, policy: str, graph: Graph, trace: TraceW
             chosen = policy_named(policy, balancer)
     app = pagerank(settings.tolerance, settings.damping)
     costs = Costs(settings.base_s, settings.edge_s)
-    cluster = Cluster(graph, homes, app, speeds, worker, balancer, chosen, costs, damping=settings.damping, seed=seed, trace=trace)
+    cluster = Cluster(
+        graph, homes, app, speeds, worker, balancer, chosen, costs, damping=settings.damping, seed=seed, trace=trace
+    )
     makespan = cluster.run(step_s=max(20 * settings.latency_s, 20 * settings.base_s))
     return Finished(cluster, makespan, float(workers) if policy == IDEAL else sum(speeds))
 
@@ -125,7 +128,7 @@ def run(settings: Settings, seed: int, trace: TraceWriter | None) -> Mapping[str
     ideal = done if settings.policy == IDEAL else _ideal(settings, seed, graph)
     cluster, master = done.cluster, done.cluster.master
     busy = sum(worker.state.busy_s for worker in cluster.workers)
-    control = sum(cluster.total(what) for what in ("heartbeats", "lends", "returns"))
+    control = sum(cluster.total(what) for what in ("asks", "lends", "returns"))
     return {
         "pages": len(graph.pages),
         "edges": graph.edges,
@@ -140,6 +143,7 @@ def run(settings: Settings, seed: int, trace: TraceWriter | None) -> Mapping[str
         "over_none_pct": 100 * (none.makespan_s / none.bound_s - 1),
         "over_ideal_pct": 100 * (done.makespan_s / ideal.makespan_s - 1) if ideal is not None else None,
         "messages": control + (master.instructions if master is not None else 0),
+        "heartbeats": cluster.total("heartbeats"),
         "groups_moved": cluster.total("groups"),
         "triggers_moved": cluster.total("lent"),
         "executed": cluster.total("executed"),
@@ -166,6 +170,9 @@ def _series(done: Finished) -> dict[str, Any]:
 
 
 EXPERIMENTS = (
-    Experiment("dlber", "PageRank by triggers on a skewed placement; trigger groups move to idle workers.", Settings, run),
+    Experiment(
+        "dlber", "PageRank by triggers on a skewed placement; trigger groups move to idle workers.", Settings, run
+    ),
+    LIVE,
     CHAOS,
 )

@@ -96,7 +96,7 @@ def run(settings: ChaosSettings, seed: int, trace: TraceWriter | None) -> Mappin
         if trace is not None:
             trace(record)
 
-    def on_fault(kind: str, sender: str, to: str, message: Any, now: float) -> None:
+    def on_fault(kind: str, _: str, to: str, message: Any, now: float) -> None:
         faults[f"{kind} of {_what(message)}"] += 1
         write({"kind": "fault", "at": now, "fault": kind, "node": to, "step": _what(message)})
 

@@ -103,9 +103,7 @@ class Cluster:
 
         if policy is not None:
             settle = 2 * balancer.latency_s + balancer.decision_s + 0.1 * balancer.heartbeat_s
-            self.sim.add(
-                MASTER, lambda: TriggerMaster(policy, balancer.decision_s, settle, record=trace is not None)
-            )
+            self.sim.add(MASTER, lambda: TriggerMaster(policy, balancer.decision_s, settle, record=trace is not None))
         for name in self.names:
             self.sim.add(name, lambda name=name: build(name))  # type: ignore[misc]  # bound at once
         self.loads: list[tuple[float, list[float]]] = []
@@ -125,7 +123,7 @@ class Cluster:
     def master(self) -> TriggerMaster | None:
         """The master, if there is one and it runs."""
         cell = self.sim.cells.get(MASTER)
-        found: Any = cell.actor if cell is not None else None
+        found: TriggerMaster | None = cell.actor if cell is not None else None  # type: ignore[assignment]  # it is one
         return found
 
     def quiet(self) -> bool:

@@ -47,14 +47,14 @@ class Placed:
     """An application on lanes: what a lane needs to build its worker."""
 
     app: Callable[[], TriggerApp]
-    homes: Mapping[Key, int]
+    homes: Mapping[Any, int]
     settings: WorkerSettings
 
     def worker(self, lane: int, rows: Rows | None = None, start: tuple[str, ...] = ()) -> TriggerWorker:
         """Return a lane's worker as it begins."""
         homes = self.homes
 
-        def home(table: str, key: Key) -> str:
+        def home(_: str, key: Key) -> str:
             return lane_name(homes[key])
 
         return TriggerWorker(lane_name(lane), self.app(), home, self.settings, MASTER, rows, start)

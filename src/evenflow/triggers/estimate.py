@@ -83,5 +83,5 @@ class LinePerType:
         return (at_zero, slope) if at_zero >= 0 else (0.0, y / x)
 
 
-ESTIMATORS: dict[str, type[MeanPerType] | type[LinePerType]] = {"mean": MeanPerType, "line": LinePerType}
+ESTIMATORS: dict[str, type[MeanPerType | LinePerType]] = {"mean": MeanPerType, "line": LinePerType}
 """By the names that settings use."""

@@ -12,13 +12,20 @@ NO_MORE_THAN = 1 + 1e-9  # the last trigger of a full group is not kept out by r
 
 
 def form_groups(
-    waiting: Waiting, estimate: WorkloadEstimator, trigroup_s: float, seconds: float, count: int = 0
+    waiting: Waiting,
+    estimate: WorkloadEstimator,
+    trigroup_s: float,
+    seconds: float,
+    count: int = 0,
+    *,
+    prefer_own: bool = False,
 ) -> list[tuple[float, list[Invocation]]]:
     """Take groups out of a queue: ``count`` of them, or with 0 until ``seconds`` of predicted work are in them.
 
     The queue is put into descending order of predicted time, equal times in the order of the queue.
     Each group takes from the head of this sequence up to ``trigroup_s``, and one trigger in any case,
     so it holds as few triggers as it can.
+    With ``prefer_own`` borrowed triggers come last.
 
     Returns
     -------
@@ -42,25 +49,43 @@ def form_groups(
     if count < 1:
         trigroup_s = min(trigroup_s, seconds)  # half of a short queue is less than one full group
     lines = {trigger: estimate.line(trigger) for trigger in waiting.sums}
-    numbers = list(waiting.items)
-    predicted = np.array([lines[i.trigger][0] + lines[i.trigger][1] * i.size for i in waiting.items.values()])
-    order = np.argsort(-predicted, kind="stable")
+    order = _ranked(waiting, lines, prefer_own=prefer_own)
+    items = waiting.items
     chosen: list[tuple[float, list[int]]] = []
     total = group_s = 0.0
     group: list[int] = []
-    for row in order.tolist():
-        time = float(predicted[row])
+    while order:
+        invocation = items.get(order[-1])
+        if invocation is None:
+            order.pop()  # has been run since
+            continue
+        at_zero, slope = lines[invocation.trigger]
+        time = at_zero + slope * invocation.size
         if group and group_s + time > trigroup_s * NO_MORE_THAN:
             chosen.append((group_s, group))
             total += group_s
             group, group_s = [], 0.0
             if len(chosen) == count or (count < 1 and total >= seconds / NO_MORE_THAN):
                 break
-        group.append(numbers[row])
+        group.append(order.pop())
         group_s += time
     if group:
         chosen.append((group_s, group))
     return [(work, waiting.take(members)) for work, members in chosen]
+
+
+def _ranked(waiting: Waiting, lines: dict[str, tuple[float, float]], *, prefer_own: bool) -> list[int]:
+    """Return the queue's numbers, the first to take last; several instructions in a row sort it only once."""
+    how = (prefer_own, lines)
+    if waiting.ranked is None or waiting.ranked[0] != how:
+        numbers = np.fromiter(waiting.items, np.int64, len(waiting.items))
+        predicted = np.array([lines[i.trigger][0] + lines[i.trigger][1] * i.size for i in waiting.items.values()])
+        order = np.argsort(-predicted, kind="stable")
+        if prefer_own:
+            borrowed = np.array([bool(i.home) for i in waiting.items.values()])
+            order = order[np.argsort(borrowed[order], kind="stable")]
+        waiting.ranked = (how, numbers[order][::-1].tolist())
+    return waiting.ranked[1]
 
 
 def trigroup_from(latency_s: float, transfer_s: float, trigger_s: float, speed: float, overhead: float) -> float:
@@ -87,5 +112,7 @@ def trigroup_from(latency_s: float, transfer_s: float, trigger_s: float, speed: 
     room = overhead - transfer_s / mean_s
     if room <= 0:
         least = transfer_s / mean_s
-        raise BadInput(f"an overhead of {overhead:g}", f"more than {least:.3g}, which triggers cost on the way", "trigroup")
+        raise BadInput(
+            f"an overhead of {overhead:g}", f"more than {least:.3g}, which triggers cost on the way", "trigroup"
+        )
     return max(mean_s, latency_s / room)

@@ -7,9 +7,10 @@ that only scales every rank by the same factor.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
-from evenflow.triggers.app import VERSION, Entries, Key, Row, RowView, TriggerApp
+from evenflow.triggers.app import Entries, Key, Row, RowView, TriggerApp
 from evenflow.triggers.store import Rows
 
 DIST, SUM = "PageRankDist", "PageRankSum"
@@ -33,7 +34,7 @@ def pagerank(tolerance: float = 0.05, damping: float = 0.85) -> TriggerApp:
     def to_tell(row: Row) -> bool:
         if row["links"] is not row["told_links"] and row["links"] != row["told_links"]:
             return True
-        return abs(row["rank"] - row["told"]) > tolerance
+        return bool(abs(row["rank"] - row["told"]) > tolerance)
 
     @app.on("pages.rank", "pages.links", when=to_tell, size=lambda row: len(row["links"]))
     def PageRankDist(row: RowView) -> None:  # noqa: N802 - the published name
@@ -54,7 +55,11 @@ def pagerank(tolerance: float = 0.05, damping: float = 0.85) -> TriggerApp:
 
 
 def page_rows(
-    app: TriggerApp, links: Mapping[int, Sequence[int]], linked: Set[int], pages: Iterable[int], damping: float = 0.85
+    app: TriggerApp,
+    links: Mapping[int, Sequence[int]],
+    linked: AbstractSet[int],
+    pages: Iterable[int],
+    damping: float = 0.85,
 ) -> Rows:
     """Return rows for ``pages`` as they begin: a rank of 1 that nobody was told yet; ``DIST`` is to be invoked for all.
 
@@ -68,19 +73,9 @@ def page_rows(
     return rows
 
 
-def told_ranks(rows: Mapping[Key, Row]) -> dict[Key, float]:
-    """Return the ranks that pages have told: the solution."""
-    return {key: row["told"] for key, row in rows.items()}
-
-
 def residual(rows: Mapping[Key, Row], damping: float = 0.85) -> float:
     """Return how far the worst page's equation is from holding, at the ranks that were told."""
     worst = 0.0
     for row in rows.values():
         worst = max(worst, abs(1.0 - damping + damping * sum(row["weights"].values()) - row["told"]))
     return worst
-
-
-def versionless(row: Row) -> Row:
-    """Return a row without its count of changes."""
-    return {column: value for column, value in row.items() if column != VERSION}

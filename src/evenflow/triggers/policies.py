@@ -34,9 +34,12 @@ class Transfer(NamedTuple):
 
 
 class Policy(Protocol):
-    """Decides on transfers; ``asks`` when workers report at once that they are idle."""
+    """Decides on transfers."""
 
-    asks: bool
+    @property
+    def asks(self) -> bool:
+        """Whether workers are to ask at once when they run dry."""
+        ...
 
     def decide(self, workers: Sequence[WorkerLoad]) -> list[Transfer]:
         """Return the transfers to order now."""
@@ -195,7 +198,7 @@ class NoBalancing:
         return []
 
 
-POLICIES: dict[str, type[Dlber] | type[FillToMean] | type[AskWhenIdle] | type[NoBalancing]] = {
+POLICIES: dict[str, type[Dlber | FillToMean | AskWhenIdle | NoBalancing]] = {
     "dlber": Dlber,
     "fill_to_mean": FillToMean,
     "ask_when_idle": AskWhenIdle,
@@ -210,7 +213,7 @@ def policy_named(name: str, balancer: BalancerSettings) -> Policy:
     if name == "fill_to_mean":
         return FillToMean(2 * balancer.asking_s, band=0.1)
     if name == "ask_when_idle":
-        least_s = max(2 * balancer.asking_s, 0.25 * balancer.trigroup_s)
+        least_s = max(2 * balancer.asking_s, 0.2 * balancer.trigroup_s)
         return AskWhenIdle(least_s, fresh_s=5 * balancer.asking_s, level_above_s=balancer.heartbeat_s)
     if name == "none":
         return NoBalancing()

@@ -30,6 +30,7 @@ class Waiting:
     present: set[tuple[str, Key]] = field(default_factory=set)
     sums: dict[str, list[float]] = field(default_factory=dict)  # type → how many, Σ sizes
     number: int = 0
+    ranked: tuple[object, list[int]] | None = None  # how and in which order groups are taken; see ``grouping``
 
     def __len__(self) -> int:
         return len(self.items)
@@ -43,6 +44,7 @@ class Waiting:
             self.present.add(who)
         self.number += 1
         self.items[self.number] = invocation
+        self.ranked = None
         self._count(invocation, 1)
         return True
 

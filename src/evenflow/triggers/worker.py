@@ -148,6 +148,7 @@ class TriggerWorker:
 
     def snapshot(self) -> bytes:
         """Return everything it remembers."""
+        self.state.waiting.ranked = None  # can be found again
         return pickle.dumps(self.state, pickle.HIGHEST_PROTOCOL)
 
     def restore(self, content: bytes) -> None:
@@ -220,7 +221,7 @@ class TriggerWorker:
     def _woken(self, name: str, now: float) -> None:
         settings = self.settings
         if name == "heartbeat":
-            self._beat(now)
+            self._beat(now, "heartbeats")
             if settings.heartbeat_s > 0:
                 self._commands.append(Wake(now + settings.heartbeat_s, "heartbeat"))
         elif name == "resend":
@@ -258,7 +259,9 @@ class TriggerWorker:
             self._beat(now)
 
     def _low(self, load: float) -> bool:
-        return self.settings.asks and (load < self.settings.ask_below_s or not (self.state.waiting or self.state.running))
+        return self.settings.asks and (
+            load < self.settings.ask_below_s or not (self.state.waiting or self.state.running)
+        )
 
     def _executed(self, event: Executed, now: float) -> None:
         state = self.state
@@ -288,14 +291,16 @@ class TriggerWorker:
             self._effect((invocation.trigger, invocation.key), read, writes, now)
 
     def _effect(self, who: tuple[str, Key], read: int, writes: Any, now: float) -> None:
-        """Apply what an execution wrote, unless one that read a later version of the row came first."""
+        """Apply what an execution wrote, unless one that read the same or a later version of the row came first."""
         applied = self.state.applied
-        if read < applied.get(who, 0):
+        if read <= applied.get(who, 0):
             self._count("obsolete")
             return
         applied[who] = read
         if self.settings.record:
-            self._commands.append(Note({"kind": "effect", "at": now, "node": self.name, "unit": list(who), "read": read}))
+            self._commands.append(
+                Note({"kind": "effect", "at": now, "node": self.name, "unit": list(who), "read": read})
+            )
         for write in writes:
             self._fire(write)
 
@@ -351,7 +356,10 @@ class TriggerWorker:
         if number <= state.gave[0]:
             return  # repeated on the way
         seconds = instruct.share * self.load_s if instruct.share else instruct.seconds
-        groups = form_groups(state.waiting, state.estimate, self.settings.trigroup_s, seconds, instruct.groups)
+        prefer_own = instruct.share > 0  # what is borrowed would have to go home first
+        groups = form_groups(
+            state.waiting, state.estimate, self.settings.trigroup_s, seconds, instruct.groups, prefer_own=prefer_own
+        )
         state.gave = (number, sum(work for work, _ in groups))
         self._count("groups", len(groups))
         leaving = [invocation for _, group in groups for invocation in group]  # they travel together
@@ -362,8 +370,9 @@ class TriggerWorker:
                 self._release(invocation)
             self._count("returns")
             self._send(home, Return(number, tuple(i.lease for i in going), instruct.taker))
-        if self.settings.asks:
-            self._beat(now)  # whoever asked and got too little is served from somewhere else
+        self._told_s = max(0.0, self._told_s - state.gave[1])  # the master counts with it
+        if self.settings.asks and not groups:
+            self._beat(now)  # whoever asked is to be served from somewhere else
 
     def _lend(self, group: list[Invocation], number: Number, taker: str, now: float) -> None:
         if not group:
@@ -458,6 +467,7 @@ class TriggerWorker:
             self.state.copies[home, table, invocation.key].needed += 1
             self.state.waiting.add(invocation)
         self._asking = False
+        self._told_s = self.load_s  # the master counts with it
 
     def _release(self, invocation: Invocation) -> None:
         place = (invocation.home, self.app.triggers[invocation.trigger].table, invocation.key)
@@ -468,9 +478,9 @@ class TriggerWorker:
 
     # -- telling others -------------------------------------------------------------------------
 
-    def _beat(self, now: float) -> None:
+    def _beat(self, now: float, what: str = "asks") -> None:
         if self.master:
-            self._count("heartbeats")
+            self._count(what)
             waiting, settings = self.state.waiting, self.settings
             self._told_s = self.load_s
             self._asking = self._low(self._told_s)
