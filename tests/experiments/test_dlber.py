@@ -6,7 +6,7 @@ import gzip
 import json
 from typing import Any
 
-import networkx
+import networkx as nx
 import numpy as np
 import pytest
 
@@ -83,10 +83,10 @@ def test_workers_of_different_speed():
 def test_tight_ranks_are_those_of_networkx():
     settings = Settings(**{**SMALL, "tolerance": 1e-7}, policy="ask_when_idle")
     graph = power_law(250, np.random.default_rng(3))
-    given = networkx.DiGraph((a, b) for a, targets in graph.links.items() for b in targets)
+    given = nx.DiGraph((a, b) for a, targets in graph.links.items() for b in targets)
     given.add_nodes_from(graph.pages)
     done = play(settings, 1, "ask_when_idle", graph)
-    assert l1(normalised(done.cluster.rows()), networkx.pagerank(given, tol=1e-12, max_iter=1000)) < 1e-6
+    assert l1(normalised(done.cluster.rows()), nx.pagerank(given, tol=1e-12, max_iter=1000)) < 1e-6
     assert done.cluster.total("lent") > 0
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import runpy
+from pathlib import Path
 
-import networkx
+import networkx as nx
 import pytest
 
 from evenflow.errors import BadInput
@@ -13,6 +15,8 @@ from evenflow.experiments.dlber_live import l1, normalised, power_iteration
 from evenflow.triggers.app import Entries, RowView, TriggerApp
 from evenflow.triggers.local import LocalCluster
 from evenflow.triggers.pagerank import PAGES, pagerank, residual
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def totals() -> TriggerApp:
@@ -144,17 +148,17 @@ def test_an_application_without_rest_is_told():
 
 
 def random_graph(seed: int) -> Graph:
-    drawn = networkx.gnp_random_graph(60, 0.05, seed=seed, directed=True)
+    drawn = nx.gnp_random_graph(60, 0.05, seed=seed, directed=True)
     links = {n: tuple(drawn.successors(n)) for n in drawn if drawn.out_degree(n)}
     assert len(links) < 60  # some pages have no links
     return Graph(tuple(range(60)), links)
 
 
 def networkx_rank(graph: Graph) -> dict[int, float]:
-    given = networkx.DiGraph()
+    given = nx.DiGraph()
     given.add_nodes_from(graph.pages)
     given.add_edges_from((a, b) for a, targets in graph.links.items() for b in targets)
-    return networkx.pagerank(given, alpha=0.85, tol=1e-12, max_iter=1000)
+    return nx.pagerank(given, alpha=0.85, tol=1e-12, max_iter=1000)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -180,3 +184,16 @@ def test_pagerank_is_that_of_networkx_also_after_links_change(seed):
 def test_the_power_iteration_is_that_of_networkx():
     graph = random_graph(3)
     assert l1(power_iteration(graph), networkx_rank(graph)) < 1e-10
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("region_totals", ["south 1590.0", "south 1490.0"]),
+        ("pagerank_triggers", ["at first", "with one more link"]),
+    ],
+)
+def test_the_examples_print_what_they_should(name, wanted, capsys):
+    runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    printed = capsys.readouterr().out.splitlines()
+    assert all(any(words in line for line in printed) for words in wanted), printed

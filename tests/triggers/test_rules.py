@@ -118,7 +118,7 @@ def test_trigroup_from_capacity_and_bandwidth():
     for trigroup, mean in ((slow, 0.1), (fast, 0.05)):
         assert 0.005 + trigroup / mean * 0.0005 == pytest.approx(0.02 * trigroup)
     assert fast > slow  # a faster worker is done sooner, so the message must be worth more
-    with pytest.raises(BadInput, match="more than 0.005"):
+    with pytest.raises(BadInput, match=r"more than 0\.005"):
         trigroup_from(0.005, 0.0005, 0.1, 1.0, 0.004)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from evenflow.experiments.dlber_chaos import CHAOS
+from evenflow.experiments.dlber_figures import dlber_figures
 from evenflow.experiments.dlber_graph import Graph, power_law, read_graph, skewed_homes
 from evenflow.experiments.dlber_live import LIVE
 from evenflow.experiments.dlber_world import Cluster, Costs
@@ -171,7 +172,11 @@ def _series(done: Finished) -> dict[str, Any]:
 
 EXPERIMENTS = (
     Experiment(
-        "dlber", "PageRank by triggers on a skewed placement; trigger groups move to idle workers.", Settings, run
+        "dlber",
+        "PageRank by triggers on a skewed placement; trigger groups move to idle workers.",
+        Settings,
+        run,
+        dlber_figures,
     ),
     LIVE,
     CHAOS,
