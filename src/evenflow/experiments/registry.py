@@ -16,7 +16,11 @@ from evenflow.experiments.figures import Figure, Table
 Row = Mapping[str, object]
 TraceWriter = Callable[[Mapping[str, Any]], None]
 
-FAMILIES: dict[str, str] = {"slices": "evenflow.experiments.slices", "ami": "evenflow.experiments.ami"}
+FAMILIES: dict[str, str] = {
+    "slices": "evenflow.experiments.slices",
+    "dlber": "evenflow.experiments.dlber",
+    "ami": "evenflow.experiments.ami",
+}
 """Family name to module; a name like ``slices-join`` belongs to the family ``slices``."""
 
 

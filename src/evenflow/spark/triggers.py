@@ -1,0 +1,290 @@
+"""Triggers on Spark: every lane is a trigger worker, a round is a heartbeat with a time budget.
+
+Between two rounds everything is in one DataFrame: each lane's state (its rows and its waiting triggers) and the mail
+between lanes. A round brings both to their lanes with ``repartitionById``, works there with ``mapInArrow``, and leaves
+the next states and the next mail. It is no iteration of the application: a lane sees its own writes at once,
+works until its budget is used up, and carries the rest over.
+The master and its policy live in the driver; they hear a heartbeat per lane and round, and their instructions are mail.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from evenflow.actor import Received, Send, Started, Woken
+from evenflow.triggers.app import Key, Row, TriggerApp, Write
+from evenflow.triggers.master import TriggerMaster
+from evenflow.triggers.messages import Events, Execute, Executed, Heartbeat, Took
+from evenflow.triggers.policies import Policy
+from evenflow.triggers.settings import WorkerSettings
+from evenflow.triggers.store import Rows
+from evenflow.triggers.worker import TriggerWorker
+
+SCHEMA: Final = "lane int, kind string, sender int, number long, body binary"
+ARROW: Final = pa.schema(
+    [("lane", pa.int32()), ("kind", pa.string()), ("sender", pa.int32()), ("number", pa.int64()), ("body", pa.binary())]
+)
+STATE, MAIL, REPORT = "state", "mail", "report"
+MASTER: Final = "master"
+OUTSIDE: Final = -1
+
+
+def lane_name(lane: int) -> str:
+    """Return the name of a lane's worker."""
+    return f"lane-{lane}"
+
+
+@dataclass(frozen=True)
+class Placed:
+    """An application on lanes: what a lane needs to build its worker."""
+
+    app: Callable[[], TriggerApp]
+    homes: Mapping[Any, int]
+    settings: WorkerSettings
+
+    def worker(self, lane: int, rows: Rows | None = None, start: tuple[str, ...] = ()) -> TriggerWorker:
+        """Return a lane's worker as it begins."""
+        homes = self.homes
+
+        def home(_: str, key: Key) -> str:
+            return lane_name(homes[key])
+
+        return TriggerWorker(lane_name(lane), self.app(), home, self.settings, MASTER, rows, start)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a lane says after a round."""
+
+    lane: int
+    beat: Heartbeat
+    executed: int
+    busy_s: float  # CPU seconds in triggers
+    cpu_s: float  # CPU seconds of the lane's task, reading and writing included
+    quiet: bool
+    mail: int
+    counts: Mapping[str, int]
+    announced: Mapping[int, int]  # lane → rows of it that were written to
+
+
+@dataclass(frozen=True)
+class LaneRound:
+    """For ``mapInArrow`` behind ``repartitionById``: lets a lane work for one round."""
+
+    placed: Placed
+    budget_s: float
+    now: float
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Take the state and the mail, work, and put out the next."""
+        began = time.thread_time()
+        given = [row for batch in batches for row in batch.to_pylist()]
+        states = [row for row in given if row["kind"] == STATE]
+        if not states:
+            return  # Spark may ask about an empty partition
+        lane = states[0]["lane"]
+        worker = self.placed.worker(lane)
+        worker.restore(states[0]["body"])
+        before, executed_before = worker.state.busy_s, worker.state.counts.get("executed", 0)
+        out = _Outbox(worker, self.now)
+        mail = sorted((row for row in given if row["kind"] == MAIL), key=lambda row: (row["sender"], row["number"]))
+        for row in mail:
+            sender = MASTER if row["sender"] == OUTSIDE else lane_name(row["sender"])
+            messages = pickle.loads(row["body"])  # noqa: S301 - written by our own round
+            if row["sender"] != OUTSIDE:
+                messages = [tuple(messages)]  # one event instead of thousands
+            for message in messages:
+                out.give(Received(sender, message))
+        out.work(self.budget_s)
+        out.give(Woken("heartbeat"))
+        state = worker.state
+        report = Report(
+            lane,
+            out.beats[-1],
+            state.counts.get("executed", 0) - executed_before,
+            state.busy_s - before,
+            0.0,
+            worker.quiet and not out.mail,
+            sum(len(messages) for messages in out.mail.values()),
+            dict(state.counts),
+            out.announced(),
+        )
+        rows = [(lane, STATE, lane, 0, worker.snapshot())]
+        rows += [
+            (to, MAIL, lane, 0, pickle.dumps(messages, pickle.HIGHEST_PROTOCOL)) for to, messages in out.mail.items()
+        ]
+        report = replace(report, cpu_s=time.thread_time() - began)  # now with what writing the state took
+        rows.append((lane, REPORT, lane, 0, pickle.dumps(report)))
+        yield pa.RecordBatch.from_pylist([dict(zip(ARROW.names, row, strict=True)) for row in rows], ARROW)
+
+
+class _Outbox:
+    """Drives one worker on its lane: runs what it starts, gathers what it sends."""
+
+    def __init__(self, worker: TriggerWorker, now: float) -> None:
+        self.worker = worker
+        self.now = now
+        self.mail: dict[int, list[Any]] = {}
+        self.beats: list[Heartbeat] = []
+        # What was started before the round ended is started again: it had no effect yet.
+        self.ready: list[Execute] = [
+            Execute(ticket, run[0].trigger, run[0].size) for ticket, run in worker.state.running.items()
+        ]
+
+    def give(self, event: Any) -> None:
+        for command in self.worker.handle(event, self.now):
+            kind = type(command)
+            if kind is Execute:
+                self.ready.append(command)
+            elif kind is Send:
+                if command.to == MASTER:
+                    self.beats.append(command.message)
+                else:
+                    self.mail.setdefault(int(command.to.removeprefix("lane-")), []).append(command.message)
+
+    def work(self, budget_s: float) -> None:
+        """Run triggers until the budget is used up or nothing waits."""
+        used, clock = 0.0, time.thread_time
+        while self.ready and used < budget_s:
+            execute = self.ready.pop(0)
+            began = clock()
+            self.give(Executed(execute.ticket, None))
+            seconds = clock() - began
+            used += seconds
+            self.worker.handle(Took(execute.trigger, execute.size, seconds), self.now)
+
+    def announced(self) -> dict[int, int]:
+        """Count the rows of each lane that this round wrote to."""
+        found: dict[int, int] = {}
+        for to, messages in self.mail.items():
+            keys: set[Key] = set()
+            for message in messages:
+                for part in message if type(message) is tuple else (message,):
+                    if type(part) is Events:
+                        keys.update(key for write in part.writes for key in write.keys)
+            found[to] = len(keys)
+        return found
+
+
+@dataclass
+class TriggerRun:
+    """One application on Spark, round by round.
+
+    Parameters
+    ----------
+    spark, placed, lanes
+        The session, the application with the home lane of every row, and how many lanes there are.
+    policy
+        Moves groups between lanes; the same that virtual time runs.
+    budget_s
+        CPU seconds that a lane may spend on triggers in one round.
+    """
+
+    spark: SparkSession
+    placed: Placed
+    lanes: int
+    policy: Policy
+    budget_s: float = 0.05
+    reports: list[list[Report]] = field(default_factory=list)
+    wall_s: float = 0.0
+    instructed: int = 0
+
+    def __post_init__(self) -> None:
+        self._master = TriggerMaster(self.policy, 0.0, self.budget_s)
+        self._master.handle(Started({}), 0.0)
+        self._table: DataFrame | None = None
+        self._orders: dict[int, list[Any]] = {}
+        self._number = 0
+
+    def start(self, rows: Callable[[int], Rows], triggers: tuple[str, ...]) -> None:
+        """Put the rows on their lanes and invoke triggers for all of them."""
+        states = []
+        for lane in range(self.lanes):
+            worker = self.placed.worker(lane, rows(lane), triggers)
+            worker.handle(Started({}), 0.0)
+            states.append((lane, STATE, lane, 0, worker.snapshot()))
+        self._table = self._frame(states)
+
+    def write(self, writes: Sequence[Write]) -> None:
+        """Change tables from outside; the next round sees it."""
+        for write in writes:
+            lane = self.placed.homes[write.keys[0]]
+            self._orders.setdefault(lane, []).append(Events((write,)))
+
+    def round(self) -> list[Report]:
+        """Work for one round on all lanes."""
+        assert self._table is not None, "start() comes first"
+        began = time.perf_counter()
+        given = self._table.where(f.col("kind") != REPORT)
+        if self._orders:
+            mail = [(lane, MAIL, OUTSIDE, 0, pickle.dumps(orders)) for lane, orders in sorted(self._orders.items())]
+            given = given.unionByName(self._frame(mail))
+            self._orders = {}
+        self._number += 1
+        task = LaneRound(self.placed, self.budget_s, float(self._number))
+        # Without the checkpoint every round would contain all rounds before it; and what a time budget cut off
+        # cannot be computed again, so a lost block must be an error, not another result.
+        done = given.repartitionById(self.lanes, "lane").mapInArrow(task, SCHEMA).localCheckpoint(eager=False)
+        found = []
+        for body in done.where(f.col("kind") == REPORT).select("body").toArrow()["body"].to_pylist():
+            report: Report = pickle.loads(body)  # noqa: S301 - written by our own round
+            found.append(report)
+        found.sort(key=lambda report: report.lane)
+        self._table = done
+        self.reports.append(found)
+        self._decide(found)
+        self.wall_s += time.perf_counter() - began
+        return found
+
+    def run(self, most: int = 10_000) -> int:
+        """Go on until nothing waits and nothing is under way; return how many rounds it took."""
+        for count in range(1, most + 1):
+            reports = self.round()
+            if all(report.quiet for report in reports) and not self._orders:
+                return count
+        raise RuntimeError(f"not at rest after {most} rounds")
+
+    def rows(self, table: str) -> dict[Key, Row]:
+        """Return the rows of a table from all lanes."""
+        assert self._table is not None, "start() comes first"
+        found: dict[Key, Row] = {}
+        for body in self._table.where(f.col("kind") == STATE).select("body").toArrow()["body"].to_pylist():
+            found.update(pickle.loads(body).rows.of(table))  # noqa: S301 - written by our own round
+        return found
+
+    def _decide(self, reports: Sequence[Report]) -> None:
+        """Let the master hear the heartbeats, with the news that are still under way, and post what it orders."""
+        now = float(self._number)
+        expected = _expected(reports)
+        for report in reports:
+            beat = report.beat._replace(load_s=report.beat.load_s + expected[report.lane], at=now)
+            self._master.handle(Received(lane_name(report.lane), beat), now)
+        for command in self._master.handle(Woken("decide"), now):
+            if isinstance(command, Send):
+                self.instructed += 1
+                self._orders.setdefault(int(command.to.removeprefix("lane-")), []).append(command.message)
+
+    def _frame(self, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
+        table = pa.Table.from_pylist([dict(zip(ARROW.names, row, strict=True)) for row in rows], ARROW)
+        return self.spark.createDataFrame(table)
+
+
+def _expected(reports: Sequence[Report]) -> dict[int, float]:
+    """Predict the seconds that each lane's mail will invoke: a trigger for every row that somebody wrote to.
+
+    Several lanes may have written to the same row, so the largest single announcement counts in full.
+    """
+    found = {}
+    for report in reports:
+        rows = max((other.announced.get(report.lane, 0) for other in reports), default=0)
+        mean = report.busy_s / report.executed if report.executed else 0.0
+        found[report.lane] = rows * mean
+    return found

@@ -1,0 +1,1 @@
+"""Triggers: an event-driven cluster whose invoked triggers are balanced in groups, after Sun et al., *DLBer*."""

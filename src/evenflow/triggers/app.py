@@ -1,0 +1,176 @@
+"""Event, condition, action: a trigger watches a column of a table and runs for every row whose cell changed.
+
+A table has rows, a row has columns, and a column holds one value or a set of named entries.
+All cells of a row live together, on the row's home; a trigger reads its own row and may write any row.
+What it writes are events, which may invoke further triggers: so an application runs until nothing changes any more,
+and runs again, for what is affected only, when a table changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from evenflow.errors import BadInput, nearest
+
+Key = Hashable
+Row = dict[str, Any]
+Condition = Callable[[Row], bool]
+Size = Callable[[Row], float]
+
+
+class Entries(dict[Any, Any]):
+    """A column of named entries; each entry can be written by itself."""
+
+    __slots__ = ()
+
+
+class Write(NamedTuple):
+    """A value for one column of some rows of a table; with ``entry`` for one entry of it, ``None`` takes it out."""
+
+    table: str
+    keys: tuple[Key, ...]
+    column: str
+    entry: Any
+    value: Any
+
+
+NO_ENTRY: Final = "\0whole column"
+"""Stands in a ``Write`` that means the column itself; a text, so that it survives the way to another process."""
+
+VERSION: Final = "\0version"
+"""The cell of a row that counts its changes; no column can have this name."""
+
+
+class RowView:
+    """What an action sees: its own row to read and write, and every other row to write.
+
+    Nothing is applied before the action has ended, but the action reads its own writes.
+    """
+
+    __slots__ = ("_own", "_row", "key", "table", "writes")
+
+    def __init__(self, table: str, key: Key, row: Row) -> None:
+        self.table = table
+        self.key = key
+        self.writes: list[Write] = []
+        self._row = row
+        self._own: Row = {}
+
+    def __getitem__(self, column: str) -> Any:
+        if column in self._own:
+            return self._own[column]
+        try:
+            return self._row[column]
+        except KeyError:
+            raise BadInput(f"column {column!r}", nearest(column, self._row), f"table {self.table}") from None
+
+    def __setitem__(self, column: str, value: Any) -> None:
+        self._own[column] = value
+        self.writes.append(Write(self.table, (self.key,), column, NO_ENTRY, value))
+
+    @property
+    def version(self) -> int:
+        """How many changes the row has seen."""
+        version: int = self._row[VERSION]
+        return version
+
+    def put(self, table: str, keys: Iterable[Key], column: str, entry: Any, value: Any) -> None:
+        """Write one entry of a column of other rows, the same for all ``keys``; ``None`` takes the entry out."""
+        self.writes.append(Write(table, tuple(keys), column, entry, value))
+
+    def set(self, table: str, key: Key, column: str, value: Any) -> None:
+        """Write a column of another row."""
+        self.writes.append(Write(table, (key,), column, NO_ENTRY, value))
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """One registered trigger: the columns of one table that it watches, its condition and its action.
+
+    ``size`` says how large a row is for the action (links, entries …); better estimates of its time need it.
+    """
+
+    name: str
+    table: str
+    columns: tuple[str, ...]
+    action: Callable[[RowView], None]
+    when: Condition | None = None
+    size: Size | None = None
+
+
+class TriggerApp:
+    """An application: its tables and its triggers.
+
+    Examples
+    --------
+    >>> app = TriggerApp("totals")
+    >>> app.table("regions", amounts=Entries(), total=0.0)
+    >>> @app.on("regions.amounts")
+    ... def add_up(row):
+    ...     row["total"] = sum(row["amounts"].values())
+    >>> from evenflow.triggers.local import LocalCluster
+    >>> cluster = LocalCluster(app, workers=2)
+    >>> cluster.put("regions", "north", "amounts", "order 1", 20.0)
+    >>> cluster.put("regions", "north", "amounts", "order 2", 5.0)
+    >>> _ = cluster.run()
+    >>> cluster.row("regions", "north")["total"]
+    25.0
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.tables: dict[str, Mapping[str, Any]] = {}
+        self.triggers: dict[str, Trigger] = {}
+        self.watching: dict[tuple[str, str], tuple[Trigger, ...]] = {}
+
+    def table(self, name: str, **columns: Any) -> None:
+        """Declare a table and the values with which a new row begins; ``Entries()`` makes a column of entries."""
+        if name in self.tables:
+            raise BadInput(f"table {name!r} twice", "one declaration per table", f"app {self.name}")
+        self.tables[name] = columns
+
+    def on(
+        self, *places: str, when: Condition | None = None, size: Size | None = None
+    ) -> Callable[[Callable[[RowView], None]], Callable[[RowView], None]]:
+        """Register the decorated function for changes of ``"table.column"``; several columns of one table may be named.
+
+        ``when`` is the condition: it reads the row as it is after the change and says whether the action is invoked.
+        """
+        watched = [self._place(place) for place in places]
+        tables = {table for table, _ in watched}
+        if len(tables) != 1:
+            raise BadInput(", ".join(places) or "no place", "columns of one table, as 'table.column'", "on")
+
+        def register(action: Callable[[RowView], None]) -> Callable[[RowView], None]:
+            name = action.__name__
+            if name in self.triggers:
+                raise BadInput(f"trigger {name!r} twice", "one function per name", f"app {self.name}")
+            trigger = Trigger(name, watched[0][0], tuple(column for _, column in watched), action, when, size)
+            self.triggers[name] = trigger
+            for place in watched:
+                self.watching[place] = (*self.watching.get(place, ()), trigger)
+            return action
+
+        return register
+
+    def _place(self, place: str) -> tuple[str, str]:
+        table, dot, column = place.partition(".")
+        if not dot:
+            raise BadInput(repr(place), "'table.column'", "on")
+        self.columns(table, column)
+        return table, column
+
+    def columns(self, table: str, column: str | None = None) -> Mapping[str, Any]:
+        """Return what a new row of a table begins with; an unknown table or column is refused."""
+        if table not in self.tables:
+            raise BadInput(f"table {table!r}", nearest(table, self.tables), f"app {self.name}")
+        columns = self.tables[table]
+        if column is not None and column not in columns:
+            raise BadInput(f"column {column!r}", nearest(column, columns), f"table {table}")
+        return columns
+
+    def new_row(self, table: str) -> Row:
+        """Return a row as it begins."""
+        return {c: Entries(v) if isinstance(v, Entries) else v for c, v in self.columns(table).items()}

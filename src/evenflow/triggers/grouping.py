@@ -1,0 +1,118 @@
+"""A trigger group is the unit of transfer: the longest waiting triggers, up to TriGroup (*DLBer*, section 2.1)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from evenflow.errors import BadInput
+from evenflow.triggers.estimate import WorkloadEstimator
+from evenflow.triggers.waiting import Invocation, Waiting
+
+NO_MORE_THAN = 1 + 1e-9  # the last trigger of a full group is not kept out by rounding
+
+
+def form_groups(
+    waiting: Waiting,
+    estimate: WorkloadEstimator,
+    trigroup_s: float,
+    seconds: float,
+    count: int = 0,
+    *,
+    prefer_own: bool = False,
+) -> list[tuple[float, list[Invocation]]]:
+    """Take groups out of a queue: ``count`` of them, or with 0 until ``seconds`` of predicted work are in them.
+
+    The queue is put into descending order of predicted time, equal times in the order of the queue.
+    Each group takes from the head of this sequence up to ``trigroup_s``, and one trigger in any case,
+    so it holds as few triggers as it can.
+    With ``prefer_own`` borrowed triggers come last.
+
+    Returns
+    -------
+    list of (float, list of Invocation)
+        Each group with its predicted seconds.
+
+    Examples
+    --------
+    >>> from evenflow.triggers.estimate import MeanPerType
+    >>> estimate = MeanPerType()
+    >>> estimate.learn("short", 0, 0.3)
+    >>> estimate.learn("long", 0, 0.8)
+    >>> queue = Waiting()
+    >>> for trigger, key in (("short", 1), ("long", 2), ("short", 3), ("long", 4)):
+    ...     _ = queue.add(Invocation(trigger, key))
+    >>> [[i.key for i in group] for _, group in form_groups(queue, estimate, 1.0, 2.0)]
+    [[2], [4], [1, 3]]
+    """
+    if (count < 1 and seconds <= 0) or not waiting.items:
+        return []
+    if count < 1:
+        trigroup_s = min(trigroup_s, seconds)  # half of a short queue is less than one full group
+    lines = {trigger: estimate.line(trigger) for trigger in waiting.sums}
+    order = _ranked(waiting, lines, prefer_own=prefer_own)
+    items = waiting.items
+    chosen: list[tuple[float, list[int]]] = []
+    total = group_s = 0.0
+    group: list[int] = []
+    while order:
+        invocation = items.get(order[-1])
+        if invocation is None:
+            order.pop()  # has been run since
+            continue
+        at_zero, slope = lines[invocation.trigger]
+        time = at_zero + slope * invocation.size
+        if group and group_s + time > trigroup_s * NO_MORE_THAN:
+            chosen.append((group_s, group))
+            total += group_s
+            group, group_s = [], 0.0
+            if len(chosen) == count or (count < 1 and total >= seconds / NO_MORE_THAN):
+                break
+        group.append(order.pop())
+        group_s += time
+    if group:
+        chosen.append((group_s, group))
+    return [(work, waiting.take(members)) for work, members in chosen]
+
+
+def _ranked(waiting: Waiting, lines: dict[str, tuple[float, float]], *, prefer_own: bool) -> list[int]:
+    """Return the queue's numbers, the first to take last; several instructions in a row sort it only once."""
+    how = (prefer_own, lines)
+    if waiting.ranked is None or waiting.ranked[0] != how:
+        numbers = np.fromiter(waiting.items, np.int64, len(waiting.items))
+        predicted = np.array([lines[i.trigger][0] + lines[i.trigger][1] * i.size for i in waiting.items.values()])
+        order = np.argsort(-predicted, kind="stable")
+        if prefer_own:
+            borrowed = np.array([bool(i.home) for i in waiting.items.values()])
+            order = order[np.argsort(borrowed[order], kind="stable")]
+        waiting.ranked = (how, numbers[order][::-1].tolist())
+    return waiting.ranked[1]
+
+
+def trigroup_from(latency_s: float, transfer_s: float, trigger_s: float, speed: float, overhead: float) -> float:
+    """Return the smallest TriGroup whose transmission costs at most a share ``overhead`` of its work.
+
+    The text says only that TriGroup depends on the worker's computing capacity and the network's bandwidth.
+    A group of g seconds holds g / t triggers of t seconds and travels for latency + g / t × transfer.
+
+    Parameters
+    ----------
+    latency_s, transfer_s
+        Of one message, and of each trigger in it: the bandwidth.
+    trigger_s, speed
+        Mean seconds of a trigger on a worker of speed 1, and this worker's speed: its capacity.
+    overhead
+        The share, such as 0.01.
+
+    Examples
+    --------
+    >>> round(trigroup_from(0.005, 0.0005, 0.1, 1.0, 0.01), 6)
+    1.0
+    """
+    mean_s = trigger_s / speed
+    room = overhead - transfer_s / mean_s
+    if room <= 0:
+        least = transfer_s / mean_s
+        raise BadInput(
+            f"an overhead of {overhead:g}", f"more than {least:.3g}, which triggers cost on the way", "trigroup"
+        )
+    return max(mean_s, latency_s / room)

@@ -1,0 +1,113 @@
+"""The trigger master: it hears heartbeats, asks its policy, and instructs high-load workers (*DLBer*, section 2.2).
+
+It remembers nothing that heartbeats do not bring again, so it may crash at any time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from evenflow.actor import Note, Received, Send, Started, Wake, Woken
+from evenflow.triggers.messages import Heartbeat, Instruct, Number
+from evenflow.triggers.policies import Policy, WorkerLoad
+
+
+class Shift(NamedTuple):
+    """A transfer that a worker's heartbeat does not show yet: when it was ordered, and seconds on this worker."""
+
+    at: float
+    seconds: float
+    other: str
+
+
+@dataclass(slots=True)
+class Known:
+    """A worker's last heartbeat, and the transfers under way from it (less) and to it (more)."""
+
+    beat: Heartbeat
+    shifts: dict[Number, Shift] = field(default_factory=dict)
+
+    def load_s(self) -> float:
+        """Return the load that it will have when everything under way has arrived."""
+        return max(0.0, self.beat.load_s + sum(shift.seconds for shift in self.shifts.values()))
+
+
+class TriggerMaster:
+    """The actor.
+
+    Parameters
+    ----------
+    policy
+        Decides.
+    decision_s
+        What one decision takes; heartbeats that arrive in the meantime still count.
+    settle_s
+        How long a transfer takes until both workers' loads show it.
+    record
+        Whether decisions go on the trace.
+    """
+
+    def __init__(self, policy: Policy, decision_s: float, settle_s: float, *, record: bool = False) -> None:
+        self.policy = policy
+        self.decision_s = decision_s
+        self.settle_s = settle_s
+        self.record = record
+        self.known: dict[str, Known] = {}
+        self.decisions = 0
+        self.instructions = 0
+        self._began = 0.0
+        self._due = False
+
+    def handle(self, event: Any, now: float) -> list[Any]:
+        """Take a heartbeat, or decide when the time for it has come."""
+        if isinstance(event, Received) and isinstance(event.message, Heartbeat):
+            return self._heard(event.sender, event.message, now)
+        if isinstance(event, Woken):
+            return self._decide(now)
+        if isinstance(event, Started):
+            self._began = now
+        return []
+
+    def _heard(self, worker: str, beat: Heartbeat, now: float) -> list[Any]:
+        before = self.known.get(worker)
+        if before is not None and beat.at < before.beat.at:
+            return []  # overtaken on the way
+        shifts = before.shifts if before is not None else {}
+        for number, shift in list(shifts.items()):
+            seen = number <= (beat.gave[0] if shift.seconds < 0 else beat.took)
+            if seen or shift.at + self.settle_s <= beat.at:
+                del shifts[number]
+                if shift.seconds < 0 and number == beat.gave[0] and beat.gave[1] == 0:
+                    self.known[shift.other].shifts.pop(number, None)  # there was nothing left to give
+        self.known[worker] = Known(beat, shifts)
+        if self._due:
+            return []
+        self._due = True
+        return [Wake(now + self.decision_s, "decide")]
+
+    def loads(self, now: float) -> list[WorkerLoad]:
+        """Return what the policy sees, in the order of the ids."""
+        found = []
+        for name in sorted(self.known):
+            known = self.known[name]
+            load, beat = known.load_s(), known.beat
+            asking = beat.asking and not known.shifts  # who is being served asks no more
+            found.append(WorkerLoad(name, load, beat.trigroup_s, beat.speed, beat.waiting, asking, now - beat.at))
+        return found
+
+    def _decide(self, now: float) -> list[Any]:
+        self._due = False
+        self.decisions += 1
+        commands: list[Any] = []
+        for giver, taker, seconds, groups, share in self.policy.decide(self.loads(now)):
+            self.instructions += 1
+            number = (self._began, self.instructions)
+            commands.append(Send(giver, Instruct(number, taker, seconds, groups, share)))
+            speeds = self.known[giver].beat.speed / self.known[taker].beat.speed
+            self.known[giver].shifts[number] = Shift(now, -seconds, taker)
+            self.known[taker].shifts[number] = Shift(now, seconds * speeds, giver)
+            if self.record:
+                move = {"kind": "move", "at": now, "unit": self.instructions, "giver": giver, "taker": taker}
+                commands.append(Note({**move, "seconds": seconds, "groups": groups}))
+        return commands

@@ -1,0 +1,220 @@
+"""Who gives how much to whom: the published algorithm and ours; each is a pure function of the reported loads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple, Protocol
+
+from evenflow.errors import BadInput, nearest
+from evenflow.triggers.settings import BalancerSettings
+
+
+class WorkerLoad(NamedTuple):
+    """What the master knows of one worker: its workload in seconds on itself, with transfers under way counted."""
+
+    id: str
+    load_s: float
+    trigroup_s: float = 1.0
+    speed: float = 1.0
+    waiting: int = 0
+    asking: bool = False
+    age_s: float = 0.0
+
+
+class Transfer(NamedTuple):
+    """So many groups, or with 0 so many seconds of the giver's work, or a share of it, go to the taker."""
+
+    giver: str
+    taker: str
+    seconds: float
+    groups: int = 0
+    share: float = 0.0
+
+
+class Policy(Protocol):
+    """Decides on transfers."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether workers are to ask at once when they run dry."""
+        ...
+
+    def decide(self, workers: Sequence[WorkerLoad]) -> list[Transfer]:
+        """Return the transfers to order now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Dlber:
+    """Algorithm 1 of *DLBer*: while the lightest worker is below tunder, it fetches a group from the heaviest.
+
+    The printed algorithm reorders the workers after each ``task_fetch`` but never says that their loads change;
+    they do here, or it would not end.
+    """
+
+    tunder_s: float = 5.5
+    asks: bool = False
+
+    def decide(self, workers: Sequence[WorkerLoad]) -> list[Transfer]:
+        """Run the loop; equal loads are ordered by id.
+
+        Examples
+        --------
+        >>> Dlber().decide([WorkerLoad("a", 8.0), WorkerLoad("b", 4.0), WorkerLoad("c", 5.0)])
+        [Transfer(giver='a', taker='b', seconds=1.0, groups=1, share=0.0)]
+        """
+        known = {w.id: w for w in workers}
+        load = {w.id: w.load_s for w in workers}
+        head, tail = [(-w.load_s, w.id) for w in workers], [(w.load_s, w.id) for w in workers]
+        heapify(head)
+        heapify(tail)
+        groups: dict[tuple[str, str], int] = {}
+        while head:
+            while -head[0][0] != load[head[0][1]]:
+                heappop(head)  # an entry from before a transfer
+            while tail[0][0] != load[tail[0][1]]:
+                heappop(tail)
+            giver, taker = known[head[0][1]], known[tail[0][1]]
+            group_s = giver.trigroup_s
+            there_s = group_s * giver.speed / taker.speed  # the same work on the other worker
+            a, n = load[giver.id], load[taker.id]
+            if not (n < self.tunder_s and a > self.tunder_s and a - group_s > n + there_s):
+                break
+            groups[giver.id, taker.id] = groups.get((giver.id, taker.id), 0) + 1
+            load[giver.id], load[taker.id] = a - group_s, n + there_s
+            for worker in (giver.id, taker.id):
+                heappush(head, (-load[worker], worker))
+                heappush(tail, (load[worker], worker))
+        return [Transfer(a, n, count * known[a].trigroup_s, count) for (a, n), count in groups.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class FillToMean:
+    """Ours: every worker above the mean gives what is above it to those below, in as few transfers as that takes.
+
+    Less than ``least_s`` is not worth a message, and less than the share ``band`` of the mean not worth the delay.
+    """
+
+    least_s: float = 0.0
+    band: float = 0.0
+    asks: bool = False
+
+    def decide(self, workers: Sequence[WorkerLoad]) -> list[Transfer]:
+        """Pair the largest surplus with the largest want, both in work of speed 1.
+
+        Examples
+        --------
+        >>> FillToMean().decide([WorkerLoad("a", 9.0), WorkerLoad("b", 1.0), WorkerLoad("c", 2.0)])
+        [Transfer(giver='a', taker='b', seconds=3.0, groups=0, share=0.0), Transfer(giver='a', taker='c', seconds=2.0, groups=0, share=0.0)]
+        """
+        if not workers:
+            return []
+        mean = sum(w.load_s * w.speed for w in workers) / sum(w.speed for w in workers)
+        known = {w.id: w for w in workers}
+        surplus = [(-(w.load_s - mean) * w.speed, w.id) for w in workers if w.load_s > mean]
+        want = [(-(mean - w.load_s) * w.speed, w.id) for w in workers if w.load_s < mean]
+        heapify(surplus)
+        heapify(want)
+        transfers = []
+        while surplus and want:
+            (over, giver), (under, taker) = heappop(surplus), heappop(want)
+            work = min(-over, -under)
+            seconds = work / known[giver].speed
+            if seconds <= max(self.least_s, self.band * mean):
+                break
+            transfers.append(Transfer(giver, taker, seconds))
+            if -over > work:
+                heappush(surplus, (over + work, giver))
+            if -under > work:
+                heappush(want, (under + work, taker))
+        return transfers
+
+
+@dataclass(frozen=True, slots=True)
+class AskWhenIdle:
+    """Ours: a worker that runs dry asks at once, and the fullest queue is divided between the two.
+
+    Whenever heartbeats are fresh, the same is done for those that are below ``low`` of the mean: pages whose worker
+    has a short queue would be computed again and again before the others' news arrive.
+
+    Parameters
+    ----------
+    least_s
+        What asking costs: nobody gives whose queue would be empty before its group arrived.
+    low, fresh_s, level_above_s
+        See above; a heartbeat is fresh for this long, and only queues longer than this are worth it on average.
+    """
+
+    least_s: float = 0.0
+    low: float = 0.6
+    fresh_s: float = 0.1
+    level_above_s: float = 0.0
+    asks: bool = True
+
+    def decide(self, workers: Sequence[WorkerLoad]) -> list[Transfer]:
+        """Serve everyone who asks or is low, the emptiest first, each from the queue that is the fullest then.
+
+        Examples
+        --------
+        >>> idle = WorkerLoad("b", 0.0, asking=True)
+        >>> AskWhenIdle().decide([WorkerLoad("a", 8.0, waiting=9), idle, WorkerLoad("c", 3.0, waiting=3)])
+        [Transfer(giver='a', taker='b', seconds=4.0, groups=0, share=0.5)]
+        """
+        takers = [w for w in workers if w.asking]
+        if all(w.age_s <= self.fresh_s for w in workers):
+            mean = sum(w.load_s * w.speed for w in workers) / sum(w.speed for w in workers)
+            if mean > self.level_above_s:
+                takers += [w for w in workers if not w.asking and w.load_s < self.low * mean]
+        known = {w.id: w for w in workers}
+        load = {w.id: w.load_s for w in workers}
+        fullest = [(-seconds, name) for name, seconds in load.items()]
+        heapify(fullest)
+        transfers = []
+        for taker in sorted(takers, key=lambda w: (w.load_s, w.id)):
+            while fullest and -fullest[0][0] != load[fullest[0][1]]:
+                heappop(fullest)  # an entry from before a transfer
+            giver = known[fullest[0][1]]
+            full, low = load[giver.id], load[taker.id]
+            if full <= 2 * low + self.least_s:
+                break
+            seconds = (full - low) * taker.speed / (giver.speed + taker.speed)  # both will be done at the same time
+            transfers.append(Transfer(giver.id, taker.id, seconds, share=seconds / full))
+            load[giver.id] -= seconds
+            load[taker.id] += seconds * giver.speed / taker.speed
+            heappush(fullest, (-load[giver.id], giver.id))
+        return transfers
+
+
+@dataclass(frozen=True, slots=True)
+class NoBalancing:
+    """Every trigger runs where its data is, as Domino does by default."""
+
+    asks: bool = False
+
+    def decide(self, workers: Sequence[WorkerLoad]) -> list[Transfer]:
+        """Order nothing."""
+        return []
+
+
+POLICIES: dict[str, type[Dlber | FillToMean | AskWhenIdle | NoBalancing]] = {
+    "dlber": Dlber,
+    "fill_to_mean": FillToMean,
+    "ask_when_idle": AskWhenIdle,
+    "none": NoBalancing,
+}
+
+
+def policy_named(name: str, balancer: BalancerSettings) -> Policy:
+    """Return the policy of that name, with settings that suit the balancer's."""
+    if name == "dlber":
+        return Dlber(balancer.tunder_s)
+    if name == "fill_to_mean":
+        return FillToMean(2 * balancer.asking_s, band=0.1)
+    if name == "ask_when_idle":
+        least_s = max(2 * balancer.asking_s, 0.2 * balancer.trigroup_s)
+        return AskWhenIdle(least_s, fresh_s=5 * balancer.asking_s, level_above_s=balancer.heartbeat_s)
+    if name == "none":
+        return NoBalancing()
+    raise BadInput(repr(name), nearest(name, POLICIES), "policy")

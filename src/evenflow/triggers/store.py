@@ -1,0 +1,63 @@
+"""The rows of one worker: cells, and a version that counts the changes of each row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evenflow.errors import BadInput
+from evenflow.triggers.app import NO_ENTRY, VERSION, Entries, Key, Row, TriggerApp
+
+
+class Rows:
+    """Tables of rows; a row that was never written exists with the values that its table declares.
+
+    Examples
+    --------
+    >>> app = TriggerApp("shop")
+    >>> app.table("orders", amount=0.0)
+    >>> rows = Rows(app)
+    >>> rows.change(rows.get("orders", 7), "amount", NO_ENTRY, 2.5)
+    True
+    >>> rows.get("orders", 7)["amount"]
+    2.5
+    """
+
+    def __init__(self, app: TriggerApp) -> None:
+        self._new = {table: app.new_row(table) for table in app.tables}
+        self._tables: dict[str, dict[Key, Row]] = {table: {} for table in app.tables}
+
+    def of(self, table: str) -> dict[Key, Row]:
+        """Return the rows of a table."""
+        return self._tables[table]
+
+    def get(self, table: str, key: Key) -> Row:
+        """Return one row."""
+        try:
+            return self._tables[table][key]
+        except KeyError:
+            row: Row = {c: Entries(v) if isinstance(v, Entries) else v for c, v in self._new[table].items()}
+            row[VERSION] = 1
+            self._tables[table][key] = row
+            return row
+
+    def copied(self, table: str, key: Key) -> Row:
+        """Return one row as it is now, to be sent elsewhere."""
+        return {c: Entries(v) if isinstance(v, Entries) else v for c, v in self.get(table, key).items()}
+
+    @staticmethod
+    def change(row: Row, column: str, entry: Any, value: Any) -> bool:
+        """Write one cell, and say whether it is another than before."""
+        if entry == NO_ENTRY:
+            if row[column] == value:
+                return False
+            row[column] = value
+            return True
+        entries = row[column]
+        if type(entries) is not Entries:
+            raise BadInput(f"an entry of column {column!r}", "a column that was declared with Entries()", "put")
+        if value is None:
+            return entries.pop(entry, None) is not None
+        if entries.get(entry) == value:
+            return False
+        entries[entry] = value
+        return True

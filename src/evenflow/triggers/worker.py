@@ -1,0 +1,523 @@
+"""A trigger worker: it runs the triggers of its rows, lends groups of them, and runs those it has borrowed.
+
+Law: an invocation is waiting, running or lent, in one place; its effect is applied once, at the home of its row.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from evenflow.actor import Note, Received, Save, Send, Started, Wake, Woken
+from evenflow.triggers.app import VERSION, Key, Row, RowView, TriggerApp, Write
+from evenflow.triggers.channel import Ack, Channels, Packet
+from evenflow.triggers.estimate import ESTIMATORS, WorkloadEstimator
+from evenflow.triggers.grouping import form_groups
+from evenflow.triggers.messages import (
+    NO_NUMBER,
+    Events,
+    Execute,
+    Executed,
+    Heartbeat,
+    Instruct,
+    Lend,
+    Number,
+    Refresh,
+    Result,
+    Return,
+    Took,
+)
+from evenflow.triggers.settings import WorkerSettings
+from evenflow.triggers.store import Rows
+from evenflow.triggers.waiting import Invocation, Waiting
+
+Homes = Callable[[str, Key], str]
+"""Table and key of a row to the worker where its data is."""
+
+
+@dataclass(slots=True)
+class Lease:
+    """A trigger of a row of ours that another worker is to run."""
+
+    trigger: str
+    key: Key
+    taker: str
+    since: float
+
+
+@dataclass(slots=True)
+class Copy:
+    """A borrowed row, and how many borrowed triggers still need it."""
+
+    row: Row
+    needed: int = 0
+
+
+@dataclass(slots=True)
+class WorkerState:
+    """Everything that a worker remembers; it can be pickled, saved and shipped."""
+
+    rows: Rows
+    waiting: Waiting
+    estimate: WorkloadEstimator
+    channels: Channels
+    running: dict[int, tuple[Invocation, RowView, int]] = field(default_factory=dict)
+    ticket: int = 0
+    applied: dict[tuple[str, Key], int] = field(default_factory=dict)  # version that the last applied effect had read
+    leases: dict[int, Lease] = field(default_factory=dict)
+    lent: dict[tuple[str, Key], int] = field(default_factory=dict)
+    missed: dict[tuple[str, Key], int] = field(default_factory=dict)  # version at the last event while it was lent
+    borrowers: dict[tuple[str, Key], dict[str, int]] = field(default_factory=dict)
+    copies: dict[tuple[str, str, Key], Copy] = field(default_factory=dict)
+    last_lease: int = 0
+    gave: tuple[Number, float] = (NO_NUMBER, 0.0)
+    took: Number = NO_NUMBER
+    counts: dict[str, int] = field(default_factory=dict)
+    busy_s: float = 0.0
+    last_done: float = 0.0
+
+
+class TriggerWorker:
+    """The actor.
+
+    Parameters
+    ----------
+    name, app, homes
+        Who it is, what it runs, and where each row's data is.
+    settings
+        See :class:`WorkerSettings`.
+    master
+        Who gets its heartbeats; empty for none.
+    rows
+        What its tables hold at the start.
+    start
+        The triggers that are invoked for every row at the start.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        app: TriggerApp,
+        homes: Homes,
+        settings: WorkerSettings,
+        master: str = "",
+        rows: Rows | None = None,
+        start: tuple[str, ...] = (),
+    ) -> None:
+        self.name = name
+        self.app = app
+        self.homes = homes
+        self.settings = settings
+        self.master = master
+        self.state = WorkerState(
+            rows or Rows(app),
+            Waiting(settings.coalesce),
+            ESTIMATORS[settings.estimate](settings.first_s),
+            Channels(numbered=settings.resend_s > 0),
+        )
+        self._start = start
+        self._out: dict[str, list[Any]] = {}
+        self._events: dict[str, list[Write]] = {}
+        self._commands: list[Any] = []
+        self._told_s = 0.0
+        self._asking = False
+        self._resending = False
+
+    # -- the door -------------------------------------------------------------------------------
+
+    def handle(self, event: Any, now: float) -> list[Any]:
+        """Take one event; see the messages of this package, and ``Woken`` for the timers."""
+        self._commands = []
+        kind = type(event)
+        if kind is Executed:
+            self._executed(event, now)
+        elif kind is Received:
+            self._received(event.sender, event.message, now)
+        elif kind is Woken:
+            self._woken(event.name, now)
+        elif kind is Took:
+            self.state.estimate.learn(event.trigger, event.size, event.seconds)
+            self.state.busy_s += event.seconds
+            return []
+        elif kind is Started:
+            self._started(event.saved, now)
+        self._run(now)
+        return self._finish(now)
+
+    def snapshot(self) -> bytes:
+        """Return everything it remembers."""
+        self.state.waiting.ranked = None  # can be found again
+        return pickle.dumps(self.state, pickle.HIGHEST_PROTOCOL)
+
+    def restore(self, content: bytes) -> None:
+        """Remember what a snapshot says."""
+        self.state = pickle.loads(content)  # noqa: S301 - our own snapshot
+
+    @property
+    def load_s(self) -> float:
+        """The workload in seconds on this worker."""
+        return self.state.waiting.load(self.state.estimate)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether it has nothing to do and waits for nothing."""
+        state = self.state
+        return not (state.waiting or state.running or state.leases) and state.channels.quiet
+
+    def _started(self, saved: Any, now: float) -> None:
+        state = self.state
+        if "state" in saved:
+            self.restore(saved["state"])
+            state = self.state
+            for invocation, *_ in state.running.values():  # what was running had no effect yet
+                state.waiting.add(invocation)
+            state.running.clear()
+        else:
+            for name in self._start:
+                trigger = self.app.triggers[name]
+                for key, row in state.rows.of(trigger.table).items():
+                    self._invoke(trigger, key, row)
+        if self.master and self.settings.heartbeat_s > 0:
+            self._commands.append(Wake(now + self.settings.heartbeat_s, "heartbeat"))
+        if self.settings.lease_s > 0:
+            self._commands.append(Wake(now + self.settings.lease_s, "leases"))
+
+    def _received(self, sender: str, message: Any, now: float) -> None:
+        kind = type(message)
+        if kind is Packet:
+            due, ack = self.state.channels.receive(sender, message)
+            for body in due:
+                self._take(sender, body, now)
+            self._commands.append(ack)
+        elif kind is Ack:
+            self.state.channels.acknowledged(sender, message.number)
+        elif kind is Instruct:
+            self._instructed(message, now)
+        else:
+            self._take(sender, message, now)
+
+    def _take(self, sender: str, body: Any, now: float) -> None:
+        kind = type(body)
+        if kind is Events:
+            for write in body.writes:
+                self._apply(write)
+        elif kind is tuple:  # several bodies that one event brought about
+            for part in body:
+                self._take(sender, part, now)
+        elif kind is Result:
+            self._result(body, now)
+        elif kind is Refresh:
+            copy = self.state.copies.get((sender, body.table, body.key))
+            if copy is not None:
+                self.state.rows.change(copy.row, body.column, body.entry, body.value)
+                copy.row[VERSION] = body.version
+        elif kind is Lend:
+            self._borrow(sender, body)
+        elif kind is Return:
+            self._returned(body, now)
+
+    def _woken(self, name: str, now: float) -> None:
+        settings = self.settings
+        if name == "heartbeat":
+            self._beat(now, "heartbeats")
+            if settings.heartbeat_s > 0:
+                self._commands.append(Wake(now + settings.heartbeat_s, "heartbeat"))
+        elif name == "resend":
+            self._resending = False
+            self._commands += self.state.channels.resend()
+        elif name == "leases":
+            self._overdue(now)
+            self._commands.append(Wake(now + settings.lease_s, "leases"))
+
+    # -- running --------------------------------------------------------------------------------
+
+    def _run(self, now: float) -> None:
+        """Start what can be started; an execution has its effect when its time is over."""
+        state = self.state
+        while state.waiting.items and len(state.running) < self.settings.slots:
+            invocation = state.waiting.pop()
+            trigger = self.app.triggers[invocation.trigger]
+            if invocation.home:
+                row = state.copies[invocation.home, trigger.table, invocation.key].row
+            else:
+                row = state.rows.get(trigger.table, invocation.key)
+            view = RowView(trigger.table, invocation.key, row)
+            if self.settings.reads == "start":
+                trigger.action(view)
+            state.ticket += 1
+            state.running[state.ticket] = (invocation, view, row[VERSION])
+            self._commands.append(Execute(state.ticket, invocation.trigger, invocation.size))
+        if self.settings.asks and self.master:
+            self._watch(now)
+
+    def _watch(self, now: float) -> None:
+        """Ask as soon as there is little to do; tell the master too when there is much more than it knows."""
+        load, known = self.load_s, self._told_s
+        if load > 2 * known + self.settings.trigroup_s or (not self._asking and self._low(load)):
+            self._beat(now)
+
+    def _low(self, load: float) -> bool:
+        return self.settings.asks and (
+            load < self.settings.ask_below_s or not (self.state.waiting or self.state.running)
+        )
+
+    def _executed(self, event: Executed, now: float) -> None:
+        state = self.state
+        done = state.running.pop(event.ticket, None)
+        if done is None:
+            return  # of an earlier life
+        invocation, view, read = done
+        if self.settings.reads == "end":
+            read = view.version
+            self.app.triggers[invocation.trigger].action(view)
+        writes = view.writes
+        state.last_done = now
+        if event.seconds is not None:
+            state.estimate.learn(invocation.trigger, invocation.size, event.seconds)
+            state.busy_s += event.seconds
+        self._count("executed")
+        if invocation.home:
+            self._release(invocation)
+            if self.settings.direct:
+                own = self.app.triggers[invocation.trigger].table, (invocation.key,)
+                for write in writes:
+                    if write[:2] != own:
+                        self._fire(write)
+                writes = [write for write in writes if write[:2] == own]
+            self._send(invocation.home, Result(invocation.lease, read, tuple(writes)))
+        else:
+            self._effect((invocation.trigger, invocation.key), read, writes, now)
+
+    def _effect(self, who: tuple[str, Key], read: int, writes: Any, now: float) -> None:
+        """Apply what an execution wrote, unless one that read the same or a later version of the row came first."""
+        applied = self.state.applied
+        if read <= applied.get(who, 0):
+            self._count("obsolete")
+            return
+        applied[who] = read
+        if self.settings.record:
+            self._commands.append(
+                Note({"kind": "effect", "at": now, "node": self.name, "unit": list(who), "read": read})
+            )
+        for write in writes:
+            self._fire(write)
+
+    def _fire(self, write: Write) -> None:
+        """Bring a write to the homes of its rows; what is ours is seen at once."""
+        if len(write.keys) == 1:
+            self._to(self.homes(write.table, write.keys[0]), write)
+            return
+        parts: dict[str, list[Key]] = {}
+        homes, table = self.homes, write.table
+        for key in write.keys:
+            parts.setdefault(homes(table, key), []).append(key)
+        for home, keys in parts.items():
+            self._to(home, write._replace(keys=tuple(keys)))
+
+    def _to(self, home: str, write: Write) -> None:
+        if home == self.name:
+            self._apply(write)
+        else:
+            self._events.setdefault(home, []).append(write)
+
+    def _apply(self, write: Write) -> None:
+        """Change our rows; every change is an event, which invokes the triggers whose condition holds."""
+        table, keys, column, entry, value = write
+        watching = self.app.watching.get((table, column), ())
+        rows, borrowers = self.state.rows, self.state.borrowers
+        for key in keys:
+            row = rows.get(table, key)
+            if not rows.change(row, column, entry, value):
+                continue
+            row[VERSION] += 1
+            if borrowers and (table, key) in borrowers:
+                for taker in borrowers[table, key]:
+                    self._send(taker, Refresh(table, key, column, entry, value, row[VERSION]))
+            for trigger in watching:
+                self._invoke(trigger, key, row)
+
+    def _invoke(self, trigger: Any, key: Key, row: Row) -> None:
+        if trigger.when is not None and not trigger.when(row):
+            return
+        if self.settings.coalesce and (trigger.name, key) in self.state.lent:
+            self.state.missed[trigger.name, key] = row[VERSION]
+            return
+        size = trigger.size(row) if trigger.size is not None else 0.0
+        self.state.waiting.add(Invocation(trigger.name, key, size))
+
+    # -- lending --------------------------------------------------------------------------------
+
+    def _instructed(self, instruct: Instruct, now: float) -> None:
+        """Select groups and transfer them to the low-load worker (*DLBer*, section 2)."""
+        state = self.state
+        number = instruct.number
+        if number <= state.gave[0]:
+            return  # repeated on the way
+        seconds = instruct.share * self.load_s if instruct.share else instruct.seconds
+        prefer_own = instruct.share > 0  # what is borrowed would have to go home first
+        groups = form_groups(
+            state.waiting, state.estimate, self.settings.trigroup_s, seconds, instruct.groups, prefer_own=prefer_own
+        )
+        state.gave = (number, sum(work for work, _ in groups))
+        self._count("groups", len(groups))
+        leaving = [invocation for _, group in groups for invocation in group]  # they travel together
+        self._lend([i for i in leaving if not i.home], number, instruct.taker, now)
+        for home in sorted({i.home for i in leaving if i.home}):
+            going = [i for i in leaving if i.home == home]
+            for invocation in going:
+                self._release(invocation)
+            self._count("returns")
+            self._send(home, Return(number, tuple(i.lease for i in going), instruct.taker))
+        self._told_s = max(0.0, self._told_s - state.gave[1])  # the master counts with it
+        if self.settings.asks and not groups:
+            self._beat(now)  # whoever asked is to be served from somewhere else
+
+    def _lend(self, group: list[Invocation], number: Number, taker: str, now: float) -> None:
+        if not group:
+            return
+        state = self.state
+        rows = {}
+        leased = []
+        for invocation in group:
+            table = self.app.triggers[invocation.trigger].table
+            place = (table, invocation.key)
+            state.last_lease += 1
+            state.leases[state.last_lease] = Lease(invocation.trigger, invocation.key, taker, now)
+            state.lent[invocation.trigger, invocation.key] = state.last_lease
+            takers = state.borrowers.setdefault(place, {})
+            takers[taker] = takers.get(taker, 0) + 1
+            rows[place] = state.rows.copied(*place)
+            leased.append(invocation._replace(home=self.name, lease=state.last_lease))
+        self._count("lends")
+        self._count("lent", len(group))
+        self._send(taker, Lend(number, tuple(leased), rows))
+
+    def _close(self, number: int) -> Lease | None:
+        """End a lease, if it is still open."""
+        state = self.state
+        lease = state.leases.pop(number, None)
+        if lease is None:
+            return None
+        who = (lease.trigger, lease.key)
+        if state.lent.get(who) == number:
+            del state.lent[who]
+        place = (self.app.triggers[lease.trigger].table, lease.key)
+        takers = state.borrowers[place]
+        takers[lease.taker] -= 1
+        if not takers[lease.taker]:
+            del takers[lease.taker]
+            if not takers:
+                del state.borrowers[place]
+        return lease
+
+    def _result(self, result: Result, now: float) -> None:
+        lease = self._close(result.lease)
+        if lease is None:
+            self._count("late")
+            return  # taken back in the meantime: its effect comes from us
+        who = (lease.trigger, lease.key)
+        missed = self.state.missed.pop(who, 0)
+        self._effect(who, result.read, result.writes, now)
+        if missed > result.read:
+            self._again(lease)
+
+    def _again(self, lease: Lease) -> None:
+        trigger = self.app.triggers[lease.trigger]
+        self._invoke(trigger, lease.key, self.state.rows.get(trigger.table, lease.key))
+
+    def _returned(self, body: Return, now: float) -> None:
+        """Take leases back that are to go to another worker."""
+        group = []
+        for number in body.leases:
+            lease = self._close(number)
+            if lease is not None:
+                self.state.missed.pop((lease.trigger, lease.key), None)
+                trigger = self.app.triggers[lease.trigger]
+                row = self.state.rows.get(trigger.table, lease.key)
+                size = trigger.size(row) if trigger.size is not None else 0.0
+                group.append(Invocation(lease.trigger, lease.key, size))
+        if body.taker == self.name:
+            for invocation in group:
+                self.state.waiting.add(invocation)
+        else:
+            self._lend(group, body.number, body.taker, now)
+
+    def _overdue(self, now: float) -> None:
+        """Take back what a worker that may be lost has not returned in time; a late result has no effect."""
+        state = self.state
+        for number in [n for n, lease in state.leases.items() if now - lease.since >= self.settings.lease_s]:
+            lease = self._close(number)
+            if lease is not None:
+                self._count("taken_back")
+                state.missed.pop((lease.trigger, lease.key), None)
+                trigger = self.app.triggers[lease.trigger]
+                size = trigger.size(state.rows.get(trigger.table, lease.key)) if trigger.size is not None else 0.0
+                state.waiting.add(Invocation(lease.trigger, lease.key, size))
+
+    # -- borrowing ------------------------------------------------------------------------------
+
+    def _borrow(self, home: str, lend: Lend) -> None:
+        self.state.took = max(self.state.took, lend.number)
+        for place, row in lend.rows.items():
+            self.state.copies.setdefault((home, *place), Copy(row)).row = row
+        for invocation in lend.invocations:
+            table = self.app.triggers[invocation.trigger].table
+            self.state.copies[home, table, invocation.key].needed += 1
+            self.state.waiting.add(invocation)
+        self._asking = False
+        self._told_s = self.load_s  # the master counts with it
+
+    def _release(self, invocation: Invocation) -> None:
+        place = (invocation.home, self.app.triggers[invocation.trigger].table, invocation.key)
+        copy = self.state.copies[place]
+        copy.needed -= 1
+        if not copy.needed:
+            del self.state.copies[place]
+
+    # -- telling others -------------------------------------------------------------------------
+
+    def _beat(self, now: float, what: str = "asks") -> None:
+        if self.master:
+            self._count(what)
+            waiting, settings = self.state.waiting, self.settings
+            self._told_s = self.load_s
+            self._asking = self._low(self._told_s)
+            state = self.state
+            beat = Heartbeat(
+                self._told_s,
+                len(waiting),
+                settings.trigroup_s,
+                settings.speed,
+                now,
+                self._asking,
+                state.gave,
+                state.took,
+            )
+            self._commands.append(Send(self.master, beat))
+
+    def _send(self, to: str, body: Any) -> None:
+        self._flush_events(to)  # what was fired before must arrive before
+        self._out.setdefault(to, []).append(body)
+
+    def _flush_events(self, to: str) -> None:
+        writes = self._events.pop(to, None)
+        if writes:
+            self._out.setdefault(to, []).append(Events(tuple(writes)))
+
+    def _finish(self, now: float) -> list[Any]:
+        for to in list(self._events):
+            self._flush_events(to)
+        for to, bodies in self._out.items():
+            self._commands.append(self.state.channels.send(to, bodies[0] if len(bodies) == 1 else tuple(bodies)))
+        self._out = {}
+        if self.settings.resend_s > 0 and not self._resending and not self.state.channels.quiet:
+            self._resending = True
+            self._commands.append(Wake(now + self.settings.resend_s, "resend"))
+        if self.settings.durable:
+            return [Save({"state": self.snapshot()}), *self._commands]
+        return self._commands
+
+    def _count(self, what: str, by: int = 1) -> None:
+        self.state.counts[what] = self.state.counts.get(what, 0) + by
