@@ -46,6 +46,12 @@ class TestEvenCounts:
         mixed = Snapshot.of([Node("A"), Node("B")], [Unit(f"s{i}", "A", 1.0) for i in (10, 9, 2, 1)])
         assert [m.unit for m in plan(mixed, EvenCounts()).moves] == ["s1", "s2"]
 
+    def test_any_text_can_be_an_id(self):
+        """A superscript is a digit to Python but no number, and a long number is none that it converts."""
+        long = "1" * 5000
+        odd = Snapshot.of([Node("A"), Node("B")], [Unit(i, "A", 1.0) for i in ("²", "x007", long, "x6", "٣", "")])
+        assert [m.unit for m in plan(odd, EvenCounts()).moves] == ["", long, "x6"]
+
     @pytest.mark.parametrize(
         ("before", "settings", "after"),
         [
@@ -155,6 +161,9 @@ class TestNames:
             ("least_moves", {"gain": float("nan")}, "a fraction from 0 to 1"),
             ("least_moves", {"effort": -1}, "0 or more"),
             ("even_counts", {"rounding": "sideways"}, "one of 'nearest', 'down', 'up'"),
+            ("even_counts", {"capped": "no"}, "capped: given 'no', allowed is true or false"),
+            (".my_policies:Mine", {}, "module:Class of a class that can be imported"),
+            ("my_policies:NoSettings", {"name": 1}, "policy settings"),
             ("no_such_module:X", {}, "module:Class of a class that can be imported"),
             ("my_policies:Nobody", {}, "module:Class of a class that can be imported"),
             ("my_policies:NoPolicy", {}, "a class with a method propose(draft)"),

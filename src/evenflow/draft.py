@@ -276,5 +276,6 @@ def _limit(limit: Load | None, snapshot: Snapshot) -> NDArray[np.float64] | None
     if limit is None:
         return None
     factors = [limit.get(d, np.inf) if isinstance(limit, Mapping) else limit for d in snapshot.dimensions]
-    most: NDArray[np.float64] = snapshot.capacity * np.array(factors, np.float64)
+    with np.errstate(over="ignore"):  # a limit beyond every number is none
+        most: NDArray[np.float64] = snapshot.capacity * np.array(factors, np.float64)
     return most

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -21,6 +23,7 @@ from evenflow.model import ONE_DIMENSION, Snapshot
 from evenflow.planner import Policy
 
 MOST_UNITS = 10_000_000
+MOST_UNLIKE = 1e300  # beyond this the highest load over the mean is no finite number
 KEYS = {
     "": ("nodes", "units", "settings"),
     "nodes": ("id", "capacity"),
@@ -29,6 +32,8 @@ KEYS = {
 NEEDED = {"": ("nodes", "units"), "nodes": ("id", "capacity"), "units": ("id", "node", "load")}
 
 Record = Mapping[str, Any]
+
+_HALF = re.compile("[\ud800-\udfff]")  # half of a surrogate pair: JSON can write it, UTF-8 cannot
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +99,7 @@ class _Reader:
             self.refuse("no nodes", "at least one node", "nodes")
         if len(units) > MOST_UNITS:
             self.refuse(f"{len(units)} units", f"at most {MOST_UNITS}", "units")
-        settings = found.get("settings") or {}
+        settings: Any = {} if found.get("settings") is None else found["settings"]
         if not isinstance(settings, dict):
             self.refuse(shown(settings), "an object of settings", "settings")
         node_ids, node_names = self.ids(nodes, "nodes")
@@ -114,6 +119,9 @@ class _Reader:
         with np.errstate(over="ignore"):
             if not np.isfinite(snapshot.load.sum(axis=0) / snapshot.capacity.min(axis=0)).all():
                 self.refuse("loads whose sum is no finite number", "loads that can be added", "units")
+            if not (snapshot.capacity.sum(axis=0) / snapshot.capacity.min(axis=0) < MOST_UNLIKE).all():
+                given = "capacities that are too unlike to be compared"
+                self.refuse(given, f"{MOST_UNLIKE:g} times the lowest in all", "nodes")
         return Request(snapshot, settings, (node_names, unit_names))
 
     def refuse(self, given: str, allowed: str, place: str) -> NoReturn:
@@ -162,6 +170,8 @@ class _Reader:
         if kinds - {str, int}:
             self.first(raw, lambda v: type(v) not in (str, int), place, "id", "a text or a whole number")
         texts = raw if kinds <= {str} else [str(v) for v in raw]
+        if not all(map(str.isascii, texts)):
+            self.first(texts, lambda v: _HALF.search(v) is not None, place, "id", "whole characters")
         if len(set(texts)) < len(texts):
             seen: dict[str, int] = {}
             for i, text in enumerate(texts):
@@ -253,7 +263,7 @@ class _Reader:
             if not isinstance(nodes, list) or not nodes:
                 self.refuse(shown(nodes), "a list of at least one node", f"units[{i}].allowed")
             key = tuple(map(str, nodes))
-            if key not in shared:
+            if key not in shared or set(map(type, nodes)) - {str, int}:  # 1.0 and true are no ids, however they look
                 chosen = [rows.get(node) if type(node) is str else self.row(node, rows) for node in nodes]
                 if None in chosen:
                     j = chosen.index(None)
@@ -278,6 +288,9 @@ def choose(request: Request, policy: str, where: str) -> tuple[Policy, Settings]
     for key in request.settings:
         if key not in own and theirs is not None and key not in theirs:
             raise BadInput(f"the setting {key!r}", nearest(key, own | theirs), f"{where}: settings")
+        value = request.settings[key]
+        if type(value) is int and abs(value) > sys.float_info.max:
+            raise BadInput(shown(value), "a number that a float can hold", f"{where}: settings: {key}")
     planner = {key: value for key, value in request.settings.items() if key in own}
     rest = {key: value for key, value in request.settings.items() if key not in own}
     try:
@@ -293,13 +306,13 @@ def _planner_settings(request: Request, values: Mapping[str, Any]) -> Settings:
             raise BadInput(shown(values[key]), "a number of at least 0", key)
     limit = values.get("limit")
     if limit is not None:
-        parts = limit if isinstance(limit, dict) else {"": limit}
+        parts = limit if isinstance(limit, dict) else {None: limit}
         for name, value in parts.items():
-            if name and name not in request.snapshot.dimensions:
+            if name is not None and name not in request.snapshot.dimensions:
                 raise BadInput(f"the dimension {name!r}", nearest(name, request.snapshot.dimensions), "limit")
             if not _is_number(value, 0.0) or not value:
                 raise BadInput(shown(value), "a number above 0, or one for each dimension", "limit")
-    cooling = values.get("cooling") or []
+    cooling: Any = [] if values.get("cooling") is None else values["cooling"]
     if not isinstance(cooling, list):
         raise BadInput(shown(cooling), "a list of unit ids", "cooling")
     known = set(request.snapshot.unit_ids) if cooling else set()
@@ -312,7 +325,7 @@ def _planner_settings(request: Request, values: Mapping[str, Any]) -> Settings:
 
 
 def _is_number(value: Any, least: float) -> bool:
-    return type(value) in (int, float) and least <= value < float("inf")
+    return type(value) in (int, float) and least <= value <= sys.float_info.max
 
 
 def shown(value: Any) -> str:
@@ -324,4 +337,5 @@ def shown(value: Any) -> str:
     ('NaN', 'xxxx…')
     """
     text = json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value) if _HALF.search(text) else text
     return text if len(text) <= 60 else text[:59] + "…"

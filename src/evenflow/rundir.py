@@ -12,6 +12,9 @@ from typing import Any
 from evenflow.errors import BadInput
 
 RUN, TRACE = "run.json", "trace.jsonl"
+PAGE = "index.html"
+MADE_BY = '<meta name="generator" content="evenflow">'
+"""What tells a report from a page that somebody else wrote; it stands near the top."""
 
 
 def claim_run_directory(path: Path, where: str = "--run") -> None:
@@ -37,6 +40,12 @@ def write_run(path: Path, run: Mapping[str, Any]) -> None:
     """Write ``run.json``: what was run, with the versions of everything that took part."""
     text = json.dumps({**run, "versions": versions()}, indent=2, allow_nan=False)
     (path / RUN).write_text(text + "\n", encoding="utf-8")
+
+
+def is_report(page: Path) -> bool:
+    """Return whether a page is a report of ours, which a new one may replace."""
+    with page.open("rb") as file:
+        return MADE_BY.encode() in file.read(1024)
 
 
 def versions() -> dict[str, str]:

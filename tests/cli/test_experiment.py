@@ -155,6 +155,21 @@ def test_a_directory_with_other_files_is_not_overwritten(evenflow, tmp_path: Pat
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
 
 
+def test_a_page_that_somebody_else_wrote_is_not_overwritten(evenflow, tmp_path: Path):
+    (tmp_path / "index.html").write_text("mine")
+    ended = evenflow("experiment", "toy-double", "--report", tmp_path)
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert (tmp_path / "index.html").read_text() == "mine"
+    (tmp_path / "index.html").unlink()
+    assert [evenflow("experiment", "toy-double", "--report", tmp_path).code for _ in range(2)] == [0, 0]
+
+
+def test_a_page_that_cannot_be_written_is_refused_before_the_run(evenflow, tmp_path: Path):
+    (tmp_path / "index.html").mkdir()
+    ended = evenflow("experiment", "toy-double", "--report", tmp_path)
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+
+
 def test_interrupt_ends_cleanly(tmp_path: Path):
     program = (
         "import sys; from evenflow.experiments import registry; registry.FAMILIES = {'toy': 'toy_experiments'}; "

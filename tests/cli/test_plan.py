@@ -140,6 +140,13 @@ def test_no_units_is_an_even_cluster(evenflow, tmp_path):
     assert evenflow("plan", written(tmp_path, {"nodes": [{"id": "a", "capacity": 1}], "units": []})).code == 0
 
 
+def test_a_limit_beyond_every_number_is_no_limit(evenflow, tmp_path):
+    nodes = [{"id": "a", "capacity": 1e200}, {"id": "b", "capacity": 1e200}]
+    ended = evenflow("plan", written(tmp_path, {**GOOD, "nodes": nodes, "settings": {"limit": 1e200}}), "--json")
+    assert (ended.code, ended.err) == (0, "")
+    assert json.loads(ended.out)["after"]["max_over_mean"] == pytest.approx(1.0)
+
+
 def changed(place: str, value) -> dict:
     """The good request with one field replaced: ``changed("units.0.load", -1)``; ``...`` removes it."""
     request = json.loads(json.dumps(GOOD))
@@ -206,6 +213,27 @@ BAD = [
     (changed("settings", {"cooling": "u"}), 'settings: cooling: given "u"'),
     (changed("settings", {"target": 2}), "settings: least_moves: given target 2"),
     (changed("settings", {"effort": "much"}), "settings: policy settings: given"),
+    (changed("settings", []), "settings: given [], allowed is an object of settings"),
+    (changed("settings", False), "settings: given false, allowed is an object of settings"),
+    (changed("settings", {"cooling": False}), "settings: cooling: given false, allowed is a list of unit ids"),
+    (changed("settings", {"limit": {"": 1}}), "settings: limit: given the dimension ''"),
+    (changed("settings", {"churn": 10**400}), "settings: churn: given 1000"),
+    (changed("settings", {"limit": {"load": 10**400}}), "settings: limit: given 1000"),
+    (changed("settings", {"gain": 10**400}), "settings: gain: given 1000"),
+    (changed("settings", {"ceiling": 10**400}), "settings: ceiling: given 1000"),
+    (changed("units.2.id", "\ud800"), 'units[2].id: given "\\ud800", allowed is whole characters'),
+    (changed("nodes.1.capacity", 1.7e308), "nodes: given capacities that are too unlike to be compared"),
+    (
+        {"nodes": [{"id": "a", "capacity": 1e-200}, {"id": "b", "capacity": 1e200}], "units": GOOD["units"]},
+        "nodes: given capacities that are too unlike to be compared",
+    ),
+    (
+        {
+            "nodes": [{"id": "True", "capacity": 1}],
+            "units": [{"id": i, "node": "True", "load": 1, "allowed": [n]} for i, n in enumerate(["True", True])],
+        },
+        "units[1].allowed[0]: given true",
+    ),
     (changed("node", []), "the file: given the key 'node', allowed is 'nodes' (nearest)"),
 ]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from evenflow.errors import BadInput
 from evenflow.experiments import slices, slices_rounds, slices_scale
 from evenflow.experiments.registry import find
 from evenflow.experiments.settings import parse_settings
@@ -147,6 +148,21 @@ class TestRounds:
 
         owner = slices_rounds._adopted(np.array([0, 1, 2, 2]), np.array([0, 1]), np.array([5.0, 1.0, 2.0, 3.0]))
         assert owner.tolist() == [0, 1, 1, 1]
+
+
+@pytest.mark.parametrize("name", ["slices-join", "slices-skew", "slices-rounds", "slices-scale"])
+def test_an_unknown_policy_leaves_an_older_run_alone(evenflow, tmp_path, name):
+    for file in ("run.json", "trace.jsonl"):
+        (tmp_path / file).write_text("older")
+    ended = evenflow("experiment", name, "--set", "policy=least_move", "--run", tmp_path)
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert "'least_moves' (nearest)" in ended.err
+    assert {(tmp_path / file).read_text() for file in ("run.json", "trace.jsonl")} == {"older"}
+
+
+def test_more_nodes_at_least_than_at_most_are_refused():
+    with pytest.raises(BadInput, match="fewest 6 and nodes 4, allowed is fewest <= nodes"):
+        parse_settings(slices_rounds.RoundsSettings, ["nodes=4"])
 
 
 class TestScale:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json as json_module
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from evenflow.experiments.registry import Experiment
 from evenflow.experiments.rows_file import ROWS, write_rows
 from evenflow.experiments.settings import parse_settings
 from evenflow.experiments.summary import aggregate, plain
-from evenflow.rundir import TRACE, claim_run_directory, write_run
+from evenflow.rundir import PAGE, TRACE, claim_run_directory, is_report, write_run
 
 
 def run_experiment(
@@ -144,6 +145,11 @@ def _claim_report_directory(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BadInput(f"'{path}' ({error.strerror})", "a directory that can be written", "--report") from None
+    page = path / PAGE
+    if not os.access(page if page.exists() else path, os.W_OK):
+        raise BadInput(f"'{path}', which is read-only", "a directory that can be written", "--report")
+    if page.exists() and not (page.is_file() and is_report(page)):
+        raise BadInput(f"'{path}', which holds another {PAGE}", "a new directory, or that of a report", "--report")
 
 
 def _write_report(path: Path, experiment: Experiment, settings: Any, result: Mapping[str, Any]) -> Path:

@@ -43,6 +43,9 @@ class Stream:
     filter: Literal["reader", "node"] = setting("reader", "where foreign items are filtered out")
     monitor_s: float = setting(2.0, "seconds between samples", low=0.1)
 
+    def __post_init__(self) -> None:
+        named(self.policy)  # an unknown policy is refused before anything is written
+
 
 @dataclass(frozen=True)
 class Join(Stream):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenflow import imbalance
+from evenflow.errors import BadInput
 from evenflow.experiments.figures import SERIES
 from evenflow.experiments.registry import Experiment, TraceWriter
 from evenflow.experiments.settings import setting
@@ -29,6 +30,11 @@ class RoundsSettings:
     hot: float = setting(0.5, "chance that one slice carries half of all load", low=0.0, high=1.0)
     noise: float = setting(0.005, "relative error of what the policy is shown of a slice's load", low=0.0, high=1.0)
     policy: str = setting("least_moves", "even_counts, load_classes, least_moves, or module:Class of your own")
+
+    def __post_init__(self) -> None:
+        named(self.policy)  # an unknown policy is refused before anything is written
+        if self.fewest > self.nodes:
+            raise BadInput(f"fewest {self.fewest} and nodes {self.nodes}", "fewest <= nodes", "--set fewest")
 
 
 def run(settings: RoundsSettings, seed: int, trace: TraceWriter | None) -> Mapping[str, object]:

@@ -46,6 +46,9 @@ class ScaleSettings:
     plan_every_s: float = setting(20.0, "seconds between balancing rounds", low=1.0)
     policy: str = setting("least_moves", "even_counts, load_classes, least_moves, or module:Class of your own")
 
+    def __post_init__(self) -> None:
+        named(self.policy)  # an unknown policy is refused before anything is written
+
 
 class Meter:
     """Measures what arrives: for every slice and sampling period a Poisson number of items around the true rate."""

@@ -21,7 +21,7 @@ NAMES: dict[str, type[Policy]] = {
 }
 
 
-def named(name: str, **settings: Any) -> Policy:
+def named(name: str, /, **settings: Any) -> Policy:
     """Return the policy of that name, or of a user's class given as ``module:Class``.
 
     Examples
@@ -52,7 +52,7 @@ def kind_of(name: str) -> type[Policy]:
     module, _, attribute = name.partition(":")
     try:
         kind = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, TypeError, ValueError) as error:  # TypeError: a module that starts with a dot
         raise BadInput(f"{name!r} ({error})", "module:Class of a class that can be imported", "policy") from error
     if not callable(getattr(kind, "propose", None)):
         raise BadInput(repr(name), "a class with a method propose(draft)", "policy")

@@ -41,6 +41,8 @@ class EvenCounts:
     def __post_init__(self) -> None:
         if self.rounding not in ROUNDINGS:
             raise BadInput(repr(self.rounding), "one of " + ", ".join(map(repr, ROUNDINGS)), "rounding")
+        if not isinstance(self.capped, bool):
+            raise BadInput(repr(self.capped), "true or false", "capped")
 
     def propose(self, draft: Draft) -> Iterator[RowMove]:
         """Offer the lowest unit ids of every giver to the first taker that still takes."""
@@ -80,5 +82,9 @@ def by_id(draft: Draft, units: list[int]) -> list[int]:
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:
-    parts = re.split(r"(\d+)", name)
-    return [(0, int(p), "") if p.isdigit() else (1, 0, p) for p in parts if p]
+    """Return a sort key; numbers compare by length, then digit by digit, so they may be of any length."""
+    parts = re.split(r"([0-9]+)", name)
+    numbers = [part.lstrip("0") for part in parts[1::2]]
+    keys = [(1, 0, part) for part in parts]
+    keys[1::2] = [(0, len(number), number) for number in numbers]
+    return [key for key, part in zip(keys, parts, strict=True) if part]

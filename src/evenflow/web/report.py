@@ -16,8 +16,8 @@ from bokeh.plotting import figure as bokeh_figure
 from bokeh.resources import INLINE
 
 from evenflow.experiments.figures import Figure, Series, Table
+from evenflow.rundir import MADE_BY, PAGE
 
-PAGE = "index.html"
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.7rem; margin-bottom: 0; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
@@ -56,6 +56,7 @@ def write_report(path: Path, title: str, lead: str, parts: Sequence[Figure | Tab
         "\n".join(
             [
                 '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
+                MADE_BY,
                 '<meta name="viewport" content="width=device-width, initial-scale=1">',
                 f"<title>{escape(title)}</title>",
                 f"<style>{STYLE}</style>",
