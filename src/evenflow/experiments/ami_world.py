@@ -8,9 +8,9 @@ from typing import Any
 
 from evenflow.actor import Actor
 from evenflow.experiments.ami_workload import Scenario
+from evenflow.operators.carrier import Agrees, Runs, Stops
 from evenflow.operators.central import Board, rebalance
 from evenflow.operators.sizes import Sizes
-from evenflow.operators.unit import Agrees, Runs, Stops
 from evenflow.sim import Network, Simulation
 
 Build = Callable[[str, Sizes], Actor]

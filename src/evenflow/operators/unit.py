@@ -6,10 +6,11 @@ It knows itself and what its neighbours tell it, nothing else (section 3.1).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from evenflow.actor import Note, Received, Save, Send, Started, Wake
+from evenflow.actor import Note, Received, Save, Started, Wake
 from evenflow.operators import rules
+from evenflow.operators.carrier import Carrier, Runs
 from evenflow.operators.custody import Custody, Key
 from evenflow.operators.graph import Graph
 from evenflow.operators.messages import (
@@ -28,7 +29,6 @@ from evenflow.operators.messages import (
     Withdrawn,
 )
 from evenflow.operators.negotiation import TRANSITIONS, Action, Event, State
-from evenflow.operators.session import Action as Step
 from evenflow.operators.session import Event as Happened
 from evenflow.operators.session import Giver
 from evenflow.operators.settings import UnitSettings
@@ -39,26 +39,7 @@ from evenflow.operators.tree import Tree
 MONITOR = "monitor"
 
 
-class Runs(NamedTuple):
-    """A command of units: these operators run here from now on."""
-
-    ops: tuple[int, ...]
-
-
-class Stops(NamedTuple):
-    """A command of units: these operators run here no longer."""
-
-    ops: tuple[int, ...]
-
-
-class Agrees(NamedTuple):
-    """A command of units: it has just agreed to take so many operators, and their memory counts."""
-
-    ops: tuple[int, ...]
-    giver: str
-
-
-class MeteringUnit:
+class MeteringUnit(Carrier):
     """One unit of the tree, with the published protocol.
 
     Parameters
@@ -82,12 +63,11 @@ class MeteringUnit:
         ops: Iterable[int] = (),
         settings: UnitSettings | None = None,
     ) -> None:
-        self.unit = unit
         self.settings = settings or UnitSettings()
         self.rules = self.settings.rules
+        super().__init__(unit, Custody(graph, tree, unit, sizes, self.rules.walk))
         self.parent = tree.parent[unit]
         self.neighbours = tree.neighbours(unit)
-        self.custody = Custody(graph, tree, unit, sizes, self.rules.walk)
         self.state = State.RESTING
         self.reserved: dict[Key, tuple[float, float]] = {}  # room that was promised to offerers, and since when
         self._first = tuple(ops)
@@ -97,7 +77,6 @@ class MeteringUnit:
         self._began = 0.0
         self._waiting: set[str] = set()
         self._replies: list[tuple[str, Any]] = []
-        self._out: list[Any] = []
         self._read = {
             OfferRequest: self._on_offer,
             OfferReply: self._on_reply,
@@ -129,10 +108,6 @@ class MeteringUnit:
         else:
             self._monitor(now)
         return self._out
-
-    def memory(self) -> float:
-        """Return the memory in use, in per cent."""
-        return self.custody.memory()
 
     # -- beginning, and time passing ------------------------------------------------------------
 
@@ -186,12 +161,6 @@ class MeteringUnit:
         self._number += 1
         self._talk = (self.unit, self._life, self._number)
         self._replies = []
-
-    def _send(self, to: str, message: Any) -> None:
-        self._out.append(Send(to, message))
-
-    def _save(self) -> None:
-        self._out.append(Save(self.custody.durable()))
 
     # -- the unit that began --------------------------------------------------------------------
 
@@ -365,81 +334,6 @@ class MeteringUnit:
     def _on_clear(self, sender: str, message: Clear, now: float) -> None:
         self.reserved.pop((message.talk, sender), None)
         self._giver((message.talk, sender), Happened.CLEARED, now)
-
-    # -- transfers ------------------------------------------------------------------------------
-
-    def _load(self, giver: str, transfers: Iterable[Transfer]) -> None:
-        new = self.custody.load(op for t in transfers for op in t.ops)
-        if new:
-            self._out += [Runs(tuple(new)), Agrees(tuple(new), giver)]
-
-    def _unload(self, ops: Iterable[int]) -> None:
-        gone = self.custody.unload(ops)
-        if gone:
-            self._out.append(Stops(tuple(gone)))
-
-    def _expect(self, key: Key, transfers: list[Transfer], now: float, *, offered: bool) -> None:
-        self.custody.expect(key, transfers, now, offered=offered)
-        self._save()
-        self._out.append(Agrees(self.custody.taking[key].ops, key[1]))
-        self._out.append(self._session(key, "deploy", now, giver=key[1], taker=self.unit))
-        self._accept(key)
-
-    def _accept(self, key: Key) -> None:
-        parcel = self.custody.taking[key]
-        kind = OfferTransferReply if parcel.offered else DemandTransferRequest
-        self._send(key[1], kind(key[0], parcel.transfers))
-
-    def _giver(self, key: Key, event: Happened, now: float, kept: Iterable[Transfer] = ()) -> None:
-        action = self.custody.on_giver(key, event, now, kept)
-        if action is Step.WITHDRAW:
-            self._send(key[1], Withdrawn(key[0]))
-        elif action is Step.SHIP:
-            self._save()
-            ops = self.custody.giving[key].ops
-            self._out.append(Stops(ops))
-            self._out.append(self._session(key, "ship", now, giver=self.unit, taker=key[1]))
-            self._send(key[1], Ship(key[0], ops, {}))
-        elif action is Step.SHIP_AGAIN:
-            self._send(key[1], Ship(key[0], self.custody.giving[key].ops, {}))
-        elif action is Step.FORGET:
-            self._save()
-
-    def _taker(self, key: Key, event: Happened, now: float, ops: tuple[int, ...] = ()) -> None:
-        parcel = self.custody.taking.get(key)
-        action = self.custody.on_taker(key, event, now, ops)
-        if action is Step.ACCEPT_AGAIN:
-            self._accept(key)
-        elif action is Step.UNDEPLOY:
-            self._save()
-            assert parcel is not None
-            self._out.append(self._session(key, "rolled back", now, key[1], self.unit, parcel.ops))
-        elif action is Step.INSTALL:
-            self._save()
-            self._out.append(Runs(ops))
-            self._out.append(self._session(key, "done", now, key[1], self.unit, ops))
-            self._send(key[1], Receipt(key[0]))
-        elif action is Step.RECEIPT_AGAIN:
-            self._send(key[1], Receipt(key[0]))
-
-    def _session(
-        self, key: Key, step: str, now: float, giver: str, taker: str, ops: tuple[int, ...] | None = None
-    ) -> Note:
-        if ops is None:
-            ops = (self.custody.taking if taker == self.unit else self.custody.giving)[key].ops
-        name = "/".join(map(str, (*key[0], giver, taker)))
-        return Note(
-            {"kind": "session", "at": now, "session": name, "step": step, "giver": giver, "taker": taker, "units": ops}
-        )
-
-    def _on_ship(self, sender: str, message: Ship, now: float) -> None:
-        self._taker((message.talk, sender), Happened.SHIPPED, now, message.ops)
-
-    def _on_receipt(self, sender: str, message: Receipt, now: float) -> None:
-        self._giver((message.talk, sender), Happened.RECEIVED, now)
-
-    def _on_withdrawn(self, sender: str, message: Withdrawn, now: float) -> None:
-        self._taker((message.talk, sender), Happened.WITHDRAWN, now)
 
 
 def _refusal(now: float, giver: str, taker: str, why: str) -> Note:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evenflow.actor import Actor, Note, Received, Save, Send, Started, Wake, Woken
-from evenflow.operators.unit import Runs, Stops
+from evenflow.operators.carrier import Runs, Stops
 
 
 @dataclass
