@@ -13,8 +13,8 @@ EPSILON = 1e-9  # sums of measured sizes are compared, and a rounding error must
 
 def offered(transfers: Iterable[Transfer], memory: float, settings: UnitSettings) -> list[Transfer]:
     """Select what an overloaded unit offers: all that does not take it below the target (Listing 3, lines 4 to 13)."""
-    excess = memory - settings.target
-    return [t for t in transfers if t.size <= excess + EPSILON]
+    most = memory - settings.target + EPSILON
+    return [t for t in transfers if t.size <= most]
 
 
 def room(memory: float, settings: UnitSettings) -> float:

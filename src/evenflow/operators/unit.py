@@ -166,15 +166,15 @@ class MeteringUnit(Carrier):
 
     def _offer(self, now: float) -> None:
         self._new_talk()
-        transfers = rules.offered(self.custody.transfers(), self.memory(), self.settings)
-        excess = self.memory() - self.settings.target
+        memory = self.memory()
         self._waiting = set(self.neighbours)
         for neighbour in self.neighbours:
             if self.rules.one_message_per_child or neighbour == self.parent:
-                part = tuple(t for t in transfers if t.to == neighbour)
+                toward = self.custody.transfers(neighbour)
             else:  # one message for all children, as printed
-                part = tuple(t for t in transfers if t.to != self.parent)
-            self._send(neighbour, OfferRequest(self._talk, part, excess))
+                toward = [t for t in self.custody.transfers() if t.to != self.parent]
+            part = tuple(rules.offered(toward, memory, self.settings))
+            self._send(neighbour, OfferRequest(self._talk, part, memory - self.settings.target))
         if not self._waiting:
             self._on(Event.ALL_REPLIED, now)
 
@@ -237,7 +237,10 @@ class MeteringUnit(Carrier):
         """Follow Listing 9."""
         space = self.settings.target - self.memory() - self._reserved()
         for sender, reply in sorted(self._replies, key=lambda r: -r[1].urgent):
-            welcome = [t for t in reply.transfers if not self.rules.sessions or self.custody.welcome(t, sender)]
+            welcome = list(reply.transfers)
+            if self.rules.sessions:  # a taker measures what it deploys: since the reply it may have grown
+                measured = [t._replace(size=self.custody.size(t.ops)) for t in reply.transfers]
+                welcome = [t for t in measured if self.custody.welcome(t, sender)]
             chosen = rules.taken(welcome, space, self.rules) if space >= 0 else []
             space -= sum(t.size for t in chosen)
             if not chosen:
@@ -286,7 +289,7 @@ class MeteringUnit(Carrier):
         chosen: list[Transfer] = []
         space = self._space_for_commit()
         for transfer in message.transfers:
-            size = self.custody.size(transfer.ops)
+            size = self.custody.size(transfer.ops)  # measured as it is deployed
             if size <= space + rules.EPSILON and self.custody.welcome(transfer, sender):
                 chosen.append(transfer)
                 space -= size
