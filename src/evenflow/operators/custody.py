@@ -102,16 +102,15 @@ class Custody:
         return [t for found in self._transfers.values() for t in found]
 
     def _measure(self) -> dict[str, list[Transfer]]:
-        sizes, free, new = self.sizes, self.free, Transfer._make
+        sizes, free = self.sizes, self.free
         restricted = bool(self.locked or self.taking)
         found: dict[str, list[Transfer]] = {}
-        for to, sets in self.selection.by_taker().items():
-            found[to] = part = []
-            for ops in sets:
-                if restricted and not all(map(free, ops)):
-                    continue
+        for to, transfers in self.selection.by_taker().items():
+            for number, (ops, _, known) in enumerate(transfers):
                 size = sizes[ops[0]] if len(ops) == 1 else sum([sizes[op] for op in ops])
-                part.append(new((ops, to, size)))
+                if size != known:  # few operators change from one look to the next
+                    transfers[number] = Transfer(ops, to, size)
+            found[to] = [t for t in transfers if all(map(free, t.ops))] if restricted else list(transfers)
         return found
 
     def movable(self, to: str) -> float:

@@ -61,7 +61,7 @@ class Selection:
         self._children = tree.children[unit]
         self._transfers: dict[int, list[Transfer]] = {}
         self._feeders: dict[int, str | None] = {}
-        self._by_taker: dict[str, list[tuple[int, ...]]] | None = None
+        self._by_taker: dict[str, list[Transfer]] | None = None
 
     def __iter__(self) -> Iterator[Transfer]:
         for op in self.present:
@@ -71,12 +71,12 @@ class Selection:
         """Return the transfers that begin with one operator."""
         return self._transfers.get(op, [])
 
-    def by_taker(self) -> dict[str, list[tuple[int, ...]]]:
-        """Return the sets of operators that may go together, by where they may go."""
+    def by_taker(self) -> dict[str, list[Transfer]]:
+        """Return the transfers by where they go; who measures them may keep the sizes in these lists."""
         if self._by_taker is None:
-            found: dict[str, list[tuple[int, ...]]] = {}
+            found: dict[str, list[Transfer]] = {}
             for transfer in self:
-                found.setdefault(transfer.to, []).append(transfer.ops)
+                found.setdefault(transfer.to, []).append(transfer)
             self._by_taker = found
         return self._by_taker
 
