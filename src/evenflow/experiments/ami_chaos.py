@@ -115,6 +115,7 @@ def run_mode(settings: ChaosSettings, mode: str, seed: int, trace: TraceWriter |
     world.start(build)
     faults = Faults(world.sim, settings.faulted)
     world.play(settings.seconds, settings.monitor_s)
+    pushed_over = world.pushed_over  # while units keep to their thresholds; in peace they have none
     peace[0] = True
     _calm(world, base)
     return {
@@ -123,7 +124,7 @@ def run_mode(settings: ChaosSettings, mode: str, seed: int, trace: TraceWriter |
         "moved": steps["done"],
         "rolled_back": steps["rolled back"],
         "crashes": sum(cell.life for cell in world.sim.cells.values()),
-        "pushed_over": world.pushed_over,
+        "pushed_over": pushed_over,
         "events": world.sim.events,
         "faults": faults.counts,
     }
