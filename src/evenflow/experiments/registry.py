@@ -20,6 +20,7 @@ FAMILIES: dict[str, str] = {
     "slices": "evenflow.experiments.slices",
     "dlber": "evenflow.experiments.dlber",
     "ami": "evenflow.experiments.ami",
+    "padres": "evenflow.experiments.padres",
 }
 """Family name to module; a name like ``slices-join`` belongs to the family ``slices``."""
 

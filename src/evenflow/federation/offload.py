@@ -282,7 +282,7 @@ def fewest(most: int, even: Callable[[int], bool | None]) -> int:
     return found
 
 
-def choose(cards: list[Card], before: float, overloaded: bool) -> Card | None:
+def choose(cards: list[Card], before: float, *, overloaded: bool) -> Card | None:
     """Choose a card by its load difference (Figures 4.2 and 4.3).
 
     Parameters

@@ -11,7 +11,7 @@ def offload_input(desk: Desk) -> Decision:
     while desk.candidates and not _even(desk):
         cards = [one for name in desk.roots() if (one := _card(desk, desk.candidates[name])).subscribers]
         cards.sort(key=lambda card: (card.difference, -card.reduced, -card.subscribers, card.name))
-        card = choose(cards, _difference(desk), desk.overloaded)
+        card = choose(cards, _difference(desk), overloaded=desk.overloaded)
         if card is None:
             break
         desk.take(card.name, card.subscribers, "input")

@@ -19,7 +19,7 @@ def offload_output(desk: Desk) -> Decision:
     while not _even(desk, desk.giver, desk.taker):
         cards = _cards(desk, (name for name in desk.candidates if name not in desk.covered))
         cards.sort(key=lambda card: (card.difference, -card.gamma, card.name))
-        card = choose(cards, _difference(desk.giver, desk.taker), desk.overloaded)
+        card = choose(cards, _difference(desk.giver, desk.taker), overloaded=desk.overloaded)
         if card is None:
             break
         uncovered = [name for name in desk.below(card.name) if name not in desk.covered]
@@ -34,7 +34,7 @@ def _phase_one(desk: Desk, names: list[str]) -> None:
         cards = _cards(desk, (name for name in names if name in desk.candidates))
         for step, card_list in _types(cards).items():
             card_list.sort(key=lambda card: (card.difference, -card.reduced, -card.subscribers, card.name))
-            card = choose(card_list, _difference(desk.giver, desk.taker), desk.overloaded)
+            card = choose(card_list, _difference(desk.giver, desk.taker), overloaded=desk.overloaded)
             if card is not None:
                 desk.take(card.name, card.subscribers, step)
                 break

@@ -1,0 +1,7 @@
+"""The experiments with publish/subscribe brokers (Cheung 2006, chapter 5, and our own)."""
+
+from __future__ import annotations
+
+from evenflow.experiments.padres_local import LOCAL
+
+EXPERIMENTS = (LOCAL,)
