@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from evenflow.federation.load import Change, Load, Memory, delay_difference, smoothed
 
@@ -75,3 +77,18 @@ def test_delays_are_compared_by_a_fixed_scale():
 
 def test_smoothing_weighs_the_present():
     assert smoothed(0.8, 0.4, 0.75) == pytest.approx(0.7)
+
+
+@given(
+    st.integers(1, 50), st.floats(0.0, 20.0), st.floats(0.0, 900_000.0), st.floats(0.0, 1.0), st.booleans(), st.booleans()
+)  # fmt: skip
+def test_the_shortcut_says_what_the_whole_estimate_says(number, rate, output, cpu, memory, idle):
+    load = LOAD._replace(
+        cpu=cpu,
+        memory=LOAD.memory if memory else Memory(),
+        input_rate=0.0 if idle else 30.0,
+        n_subs=100 if number % 7 else 0,
+    )
+    change = Change(number, rate, output)
+    assert load.exceeds_after(change, 0.9) == load.after(change).above(0.9)
+    assert load.input_ratio_after(number, rate) == pytest.approx(load.after(change).input_ratio)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from evenflow.sim.federation import Federation, IntArray, Replay, Stay
 
@@ -20,13 +21,28 @@ class Delivery(NamedTuple):
     doubles_removed: int
 
 
+class Popped(NamedTuple):
+    """What a broker matched: order numbers as they came, and a mark for each."""
+
+    orders: IntArray
+    mask: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, orders: list[int], size: int) -> Popped:
+        """Lay the marks out."""
+        mask = np.zeros(size, dtype=bool)
+        array = np.array(orders, dtype=np.int64)
+        mask[array] = True
+        return cls(array, mask)
+
+
 def count_deliveries(sim: Federation) -> Delivery:
     """Compare what each subscriber received with all publications that match its subscription.
 
     A publication is expected if the subscriber's first broker was reached by it after the subscriber had joined,
     and if its brokers have matched everything that came before the end of the run.
     """
-    popped = {name: np.array(broker.popped, dtype=np.int64) for name, broker in sim.brokers.items()}
+    popped = {name: Popped.of(broker.popped, sim.published) for name, broker in sim.brokers.items()}
     stays: dict[str, list[Stay]] = defaultdict(list)
     for stay in [*sim.past_stays, *sim.stays.values()]:
         stays[stay.subscriber].append(stay)
@@ -40,44 +56,50 @@ def count_deliveries(sim: Federation) -> Delivery:
     return total
 
 
-def _of_one(sim: Federation, popped: dict[str, IntArray], stays: Sequence[Stay], replays: Sequence[Replay]) -> Delivery:
+def _of_one(sim: Federation, popped: dict[str, Popped], stays: Sequence[Stay], replays: Sequence[Replay]) -> Delivery:
     orders = sim.orders_of(stays[0].key)
-    parts = [_served(popped[stay.broker], stay, orders) for stay in stays]
-    parts += [orders[slice(*np.searchsorted(orders, (r.after + 1, r.until + 1)))] for r in replays]
     if not len(orders):
         return Delivery(0, 0, 0, 0)
-    everything = np.concatenate(parts)
-    unique = np.unique(everything)
-    first, last = stays[0].path, _seen_until(sim, popped, stays)
-    expected = orders[slice(*np.searchsorted(orders, (first, last + 1)))]
-    lost = len(np.setdiff1d(expected, unique, assume_unique=True))
-    removed = len(everything) - len(unique)
-    return Delivery(len(expected), lost, _let_through(parts[: len(stays)], stays), removed)
+    times = np.zeros(len(orders), dtype=np.int16)  # how often each publication came
+    for stay in stays:
+        begin, end = _range(popped[stay.broker], stay, orders)
+        times[begin:end] += popped[stay.broker].mask[orders[begin:end]]
+    for replay in replays:
+        begin, end = np.searchsorted(orders, (replay.after + 1, replay.until + 1)).tolist()
+        times[begin:end] += 1
+    first, last = np.searchsorted(orders, (stays[0].path, _seen_until(sim, popped, stays) + 1)).tolist()
+    lost = int((times[first:last] == 0).sum())
+    removed = int(np.maximum(times - 1, 0).sum())
+    return Delivery(max(0, last - first), lost, _let_through(popped, stays, orders), removed)
 
 
-def _served(popped: IntArray, stay: Stay, orders: IntArray) -> IntArray:
-    """Give what a broker matched for a subscriber while it served it."""
-    mine = popped[stay.first : stay.last]
+def _range(popped: Popped, stay: Stay, orders: IntArray) -> tuple[int, int]:
+    """Give the places of what a broker may have matched for a subscriber while it served it."""
+    mine = popped.orders[stay.first : stay.last]
     if not len(mine):
-        return mine
-    return np.intersect1d(mine, orders, assume_unique=True)
+        return 0, 0
+    begin, end = np.searchsorted(orders, (mine[0], mine[-1] + 1)).tolist()
+    return begin, end
 
 
-def _seen_until(sim: Federation, popped: dict[str, IntArray], stays: Sequence[Stay]) -> int:
+def _seen_until(sim: Federation, popped: dict[str, Popped], stays: Sequence[Stay]) -> int:
     """Give the last publication that must have been delivered: the last that the present home has matched."""
     home = sim.subscriber_of[stays[0].subscriber].home
-    if home is None or not len(popped[home]):
+    if home is None or not len(popped[home].orders):
         return -1
-    return int(popped[home][-1])
+    return int(popped[home].orders[-1])
 
 
-def _let_through(parts: Sequence[IntArray], stays: Sequence[Stay]) -> int:
+def _let_through(popped: dict[str, Popped], stays: Sequence[Stay], orders: IntArray) -> int:
     """Count doubles between brokers that never served the subscriber at the same time: its inbox has forgotten those."""
     passed = 0
     for i, one in enumerate(stays):
-        for j in range(i + 1, len(stays)):
-            other = stays[j]
-            apart = one.until is not None and one.until < other.since
-            if apart and len(parts[i]) and len(parts[j]):
-                passed += len(np.intersect1d(parts[i], parts[j], assume_unique=True))
+        for other in stays[i + 1 :]:
+            if one.until is None or one.until >= other.since:
+                continue
+            ranges = _range(popped[one.broker], one, orders), _range(popped[other.broker], other, orders)
+            begin, end = max(r[0] for r in ranges), min(r[1] for r in ranges)
+            if begin < end:
+                both = popped[one.broker].mask[orders[begin:end]] & popped[other.broker].mask[orders[begin:end]]
+                passed += int(both.sum())
     return passed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+
 from evenflow.subscriptions.covering import forms_intersect
 from evenflow.subscriptions.language import Publication, Subscription, matches
 from evenflow.subscriptions.normal import Constraint, Normal, normalize
@@ -18,7 +20,7 @@ class Catalogue:
     >>> from evenflow.subscriptions.language import parse_subscription
     >>> catalogue = Catalogue()
     >>> wide, narrow = (catalogue.key(parse_subscription(t)) for t in ("[x,>,1]", "[x,>,5]"))
-    >>> catalogue.above(narrow) == frozenset({wide})
+    >>> catalogue.above(narrow) == {wide}
     True
     """
 
@@ -50,9 +52,9 @@ class Catalogue:
         """Give a subscription of this number."""
         return self._texts[key]
 
-    def above(self, key: int) -> frozenset[int]:
+    def above(self, key: int) -> AbstractSet[int]:
         """Give the numbers of the other subscriptions that cover this one."""
-        return frozenset(self._above[key])
+        return self._above[key]
 
     def covers_any(self, keys: set[int] | frozenset[int] | dict[int, int], key: int) -> bool:
         """Tell whether one of ``keys`` is this subscription or covers it."""

@@ -120,6 +120,25 @@ class Load(NamedTuple):
             )
         return Load(n, delay, rate, output, self.output_total, cpu, memory, self.slope)
 
+    def input_ratio_after(self, subscriptions: int, input_rate: float) -> float:
+        """Estimate the input ratio alone (Eq. 4.7, 4.8): the offload algorithms try thousands of changes."""
+        n, rate = self.n_subs, self.input_rate + input_rate
+        if rate <= 0.0:
+            return 0.0
+        return rate * (self.matching_delay * (n + subscriptions) / n if n else self.slope * subscriptions)
+
+    def exceeds_after(self, change: Change, threshold: float) -> bool:
+        """Tell whether a change would lift any ratio above a threshold; the same as ``after(change).above(threshold)``."""
+        ratio = self.input_ratio_after(change.subscriptions, change.input_rate)
+        if ratio > threshold or self.output_used + change.output > threshold * self.output_total:
+            return True
+        if self.input_rate and self.matching_delay:
+            if self.cpu * ratio > threshold * self.input_rate * self.matching_delay:
+                return True
+            if not self.memory.total:
+                return False
+        return self.after(change).above(threshold)
+
     def _cpu_after(self, rate: float, delay: float) -> float:
         if self.input_rate and self.matching_delay:
             return self.cpu * (rate * delay) / (self.input_rate * self.matching_delay)

@@ -183,7 +183,7 @@ class Desk:
         return low
 
     def _fits(self, candidate: Candidate, number: int) -> bool:
-        return not self.taker.after(self.gain(candidate, number)).above(self.limits.lower)
+        return not self.taker.exceeds_after(self.gain(candidate, number), self.limits.lower)
 
     def gain(self, candidate: Candidate, number: int) -> Change:
         """Say what the acceptor gains with so many subscribers of a subscription."""

@@ -31,11 +31,12 @@ def _even(desk: Desk) -> bool:
 
 def _card(desk: Desk, candidate: Candidate) -> Card:
     """Count the subscribers to offload (Figure 4.1) and write the card."""
+    added = desk.sample.rate(candidate.bits & ~desk.known)
+    reducible = desk.reducible(candidate)
 
     def difference(number: int) -> float:
-        giver = desk.giver.after(desk.loss(candidate, number))
-        taker = desk.taker.after(desk.gain(candidate, number))
-        return giver.input_ratio - taker.input_ratio
+        reduced = reducible if number == candidate.subscribers else 0.0
+        return desk.giver.input_ratio_after(-number, -reduced) - desk.taker.input_ratio_after(number, added)
 
     def even(number: int) -> bool:
         left = difference(number)

@@ -445,6 +445,11 @@ class Federation(Simulation):
         self.received["replay"] += int((~mask[orders]).sum())
         mask[orders] = True
 
+    @property
+    def published(self) -> int:
+        """How many publications there are in the whole run."""
+        return len(self._times)
+
     def orders_of(self, key: int) -> IntArray:
         """Give the order numbers of all publications that match a subscription, ascending."""
         known = self._orders.get(key)
