@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from evenflow.experiments.padres_global import GLOBAL
 from evenflow.experiments.padres_local import LOCAL
 
-EXPERIMENTS = (LOCAL,)
+EXPERIMENTS = (LOCAL, GLOBAL)

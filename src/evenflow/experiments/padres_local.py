@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from evenflow.experiments.figures import SERIES
+from evenflow.experiments.padres_figures import local_figures, series_of
 from evenflow.experiments.padres_settings import BrokerSettings
 from evenflow.experiments.padres_summary import summarize
 from evenflow.experiments.padres_world import World
@@ -29,7 +31,7 @@ def run(settings: LocalSettings, seed: int, trace: TraceWriter | None) -> Mappin
     """Run one seed."""
     world = World(settings, SPECS, (), "B1", seed, trace)
     world.run()
-    return summarize(world)
+    return {**summarize(world), SERIES: series_of(world)}
 
 
 LOCAL = Experiment(
@@ -37,4 +39,5 @@ LOCAL = Experiment(
     "four unequal brokers, all subscribers join the weakest; it sheds them (Cheung 2006, 5.2.1).",
     LocalSettings,
     run,
+    local_figures,
 )

@@ -402,7 +402,10 @@ class Federation(Simulation):
     def _unsubscribe(self, subscriber: str, name: str) -> None:
         self.advance(self.now)
         stay = self.stays.get((subscriber, name))
-        home = self.subscriber_of[subscriber].home
+        actor = self.subscriber_of[subscriber]
+        home = actor.home
+        if name == home or (actor.moving and actor.moving[1] == name):
+            return  # it came back before it had left
         self.post(subscriber, name, m.Unsubscribe())
         if stay is None or home is None or name in self.down:
             return
