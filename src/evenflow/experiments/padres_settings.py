@@ -42,7 +42,7 @@ class BrokerSettings:
                 "count_leavers": False,
                 "empty_backoff_s": 300.0,
                 "by_headroom": True,
-                "swap": True,
+                "joint": True,
             }
         else:
             ours = {}

@@ -54,6 +54,10 @@ class Detector:
         values = self.smooth or (0.0,) * 5
         return Indices(values[0], values[1], values[4])
 
+    def calm(self, now: float) -> bool:
+        """Tell whether there was no session for so long that small differences deserve one."""
+        return 0.0 < self.settings.calm_s <= now - self.since
+
     def look(self, load: Load, status: Status, others: Sequence[Entry], now: float) -> Finding:
         """Run one detection; never while BUSY."""
         self._smooth(load, now)
@@ -71,7 +75,7 @@ class Detector:
             status = after(LOCAL, status, Cause.SETTLED)
         if status is Status.OK and any(other.status is Status.NA for other in others):
             return Finding(status, (), overloaded=False, why="an overloaded broker goes first")  # section 3.3.2.3
-        return Finding(status, self._differences(others), overloaded=False, why="")
+        return Finding(status, self._differences(others, calm=self.calm(now)), overloaded=False, why="")
 
     def balanced(self, others: Sequence[Entry]) -> frozenset[str]:
         """Name the brokers from which no index differs by more than its threshold, either way: the balanced set."""
@@ -123,20 +127,19 @@ class Detector:
             for _, was in self._history
         )
 
-    def _differences(self, others: Sequence[Entry]) -> tuple[Try, ...]:
+    def _differences(self, others: Sequence[Entry], *, calm: bool) -> tuple[Try, ...]:
         """List who is lower by more than a threshold, the largest difference first."""
         mine, settings = self.indices(), self.settings
+        ratio = min(settings.fine, settings.local_ratio) if calm else settings.local_ratio
+        delay = min(settings.fine, settings.local_delay) if calm else settings.local_delay
         found: list[tuple[float, str, Algorithm]] = []
         for other in others:
             if other.status is Status.NA:
                 continue
             gaps = (
-                (mine.input - other.indices.input, settings.local_ratio),
-                (mine.output - other.indices.output, settings.local_ratio),
-                (
-                    delay_difference(mine.delay, other.indices.delay, settings.normalization_s),
-                    settings.local_delay,
-                ),
+                (mine.input - other.indices.input, ratio),
+                (mine.output - other.indices.output, ratio),
+                (delay_difference(mine.delay, other.indices.delay, settings.normalization_s), delay),
             )
             found += [(-gap, other.name, BY_INDEX[i]) for i, (gap, bound) in enumerate(gaps) if gap > bound]
         return tuple(Try(name, algorithm) for _, name, algorithm in sorted(found))

@@ -144,7 +144,7 @@ class EdgeBroker:
                 return self._ask_done(now)
             case ("taken", session) if self.taking and self.taking.session == session:
                 return self._end_taking(now, "timed out")
-            case ("press", _):
+            case ("press", *_):
                 return self._sample(self.sampler.handle(Woken(name), now), now)
         return []
 
@@ -246,6 +246,10 @@ class EdgeBroker:
     # -- giving ---------------------------------------------------------------------------------
 
     def _sample_begin(self, now: float) -> list[Any]:
+        settings = self.settings
+        exact = settings.calm_s and not self.overloaded
+        samples = max(settings.press_samples, settings.calm_samples) if exact else settings.press_samples
+        self.sampler = Sampler(samples, settings.press_timeout_s)
         return self._sample(self.sampler.handle(Requested(), now), now)
 
     def _sample(self, commands: list[Wake | Sampled], now: float) -> list[Any]:

@@ -12,6 +12,7 @@ from evenflow.federation.catalogue import Catalogue
 from evenflow.federation.decide import decide
 from evenflow.federation.load import Change, Load
 from evenflow.federation.offload import Algorithm, Candidate, Decision, Desk, Sample
+from evenflow.federation.offload_even import offload_even
 from evenflow.federation.settings import Balancing
 from evenflow.subscriptions.press import Sampled
 
@@ -119,7 +120,7 @@ def deciding(
         {str(key) for key in staying if catalogue.covers_any(giving.css, key)},
         _union(bits, book.kept_keys()) if settings.count_leavers else 0,
     )
-    giving.decision = decide(giving.algorithm, desk)
+    giving.decision = offload_even(desk) if settings.joint else decide(giving.algorithm, desk)
     return [name for pick in giving.decision.picks for name in staying[int(pick.name)][: pick.subscribers]]
 
 

@@ -43,8 +43,11 @@ class Balancing:
         How long a pair that found nothing to move leaves each other alone.
     by_headroom
         Whether an overloaded broker asks the one with the most free capacity first, not the one with the lowest ratio.
-    swap
-        Whether an output offload that the guard stops may take low-output subscribers in exchange.
+    joint
+        Whether all three indices are balanced at once (see `offload_even`).
+    calm_s, fine, calm_samples
+        A broker that had no session for ``calm_s`` seconds acts on differences above ``fine`` already,
+        and takes ``calm_samples`` publications to be exact; 0 seconds means never.
     reply_timeout_s, quiet_s
         When an unanswered request counts as refused; when a global session without moves ends.
     """
@@ -76,7 +79,10 @@ class Balancing:
     count_leavers: bool = True
     empty_backoff_s: float = 0.0
     by_headroom: bool = False
-    swap: bool = False
+    joint: bool = False
+    calm_s: float = 0.0
+    fine: float = 0.05
+    calm_samples: int = 200
     reply_timeout_s: float = 10.0
     quiet_s: float = 300.0
 

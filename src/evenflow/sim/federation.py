@@ -298,7 +298,8 @@ class Federation(Simulation):
         """Handle a control publication at one broker."""
         if at in self.down:
             return
-        self._receive(at, m.class_of(to, message))
+        if source != SELF:  # what a broker says itself it does not receive
+            self._receive(at, m.class_of(to, message))
         hops = self.routing[at].hops(keys, source if source != SELF else "")
         if sender == at:
             hops = [hop for hop in hops if hop != SELF]  # nobody listens to itself
