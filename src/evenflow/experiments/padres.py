@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from evenflow.experiments.padres_global import GLOBAL
 from evenflow.experiments.padres_local import LOCAL
+from evenflow.experiments.padres_micro import MICRO
 
-EXPERIMENTS = (LOCAL, GLOBAL)
+EXPERIMENTS = (LOCAL, GLOBAL, MICRO)

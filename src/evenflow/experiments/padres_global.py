@@ -36,6 +36,7 @@ class GlobalSettings(BrokerSettings):
     seconds: float = setting(12_000.0, "virtual seconds", low=200.0, high=50_000.0)
     change_at: float = setting(8000.0, "when half of the publishers double their rates", low=0.0)
     clusters: int = setting(4, "clusters; other than four they are all equal", low=2, high=50)
+    equal: bool = setting(default=False, help="equal brokers also with four clusters")
     topology: Literal["chain", "star"] = setting("chain", "how the heads are linked; the star has Table 5.5")
 
 
@@ -43,7 +44,7 @@ def specs_of(settings: GlobalSettings) -> tuple[list[Spec], list[tuple[str, str]
     """Lay the clusters out: one head with two edge brokers each."""
     heads = [f"B{number}0" for number in range(1, settings.clusters + 1)]
     table = STAR if settings.topology == "star" else UNEQUAL
-    equal = settings.clusters != 4
+    equal = settings.equal or settings.clusters != 4
     specs: list[Spec] = []
     for number, head in enumerate(heads, 1):
         specs.append(Spec(head, head, None, *((2000, 32, 10) if equal else (3000, 128, 10))))
