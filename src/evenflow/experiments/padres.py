@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from evenflow.experiments.padres_chaos import CHAOS
 from evenflow.experiments.padres_global import GLOBAL
 from evenflow.experiments.padres_local import LOCAL
 from evenflow.experiments.padres_micro import MICRO
 
-EXPERIMENTS = (LOCAL, GLOBAL, MICRO)
+EXPERIMENTS = (LOCAL, GLOBAL, MICRO, CHAOS)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from evenflow.sim.federation import Federation, IntArray, Replay, Stay
+
+REPLAY_S = 60.0  # a subscriber remembers single numbers for so long after a replay
 
 
 class Delivery(NamedTuple):
@@ -57,20 +59,45 @@ def count_deliveries(sim: Federation) -> Delivery:
 
 
 def _of_one(sim: Federation, popped: dict[str, Popped], stays: Sequence[Stay], replays: Sequence[Replay]) -> Delivery:
+    """Let one subscriber's deliveries pass its inbox (see `Inbox`), part by part in the order of time.
+
+    A part that begins when nothing else is under way finds an inbox that only knows the newest number.
+    """
     orders = sim.orders_of(stays[0].key)
     if not len(orders):
         return Delivery(0, 0, 0, 0)
-    times = np.zeros(len(orders), dtype=np.int16)  # how often each publication came
+    passed = np.zeros(len(orders), dtype=np.int16)
+    seen = np.zeros(len(orders), dtype=bool)
+    floor, busy_until, came = 0, -1.0, 0
+    for begins, ends, part in sorted([*_stays(popped, stays, orders), *_replays(replays, orders)], key=lambda p: p[:2]):
+        if begins > busy_until and seen.any():
+            floor = int(np.flatnonzero(seen)[-1]) + 1
+            seen[:] = False
+        busy_until = max(busy_until, ends)
+        came += len(part)
+        fresh = part[(part >= floor) & ~seen[part]]
+        passed[fresh] += 1
+        seen[fresh] = True
+    first, last = np.searchsorted(orders, (stays[0].path, _seen_until(sim, popped, stays) + 1)).tolist()
+    lost = int((passed[first:last] == 0).sum())
+    twice = int(np.maximum(passed - 1, 0).sum())
+    return Delivery(max(0, last - first), lost, twice, came - int(passed.sum()))
+
+
+Part = tuple[float, float, IntArray]  # when it begins and ends, and the places of the publications
+
+
+def _stays(popped: dict[str, Popped], stays: Sequence[Stay], orders: IntArray) -> Iterator[Part]:
     for stay in stays:
         begin, end = _range(popped[stay.broker], stay, orders)
-        times[begin:end] += popped[stay.broker].mask[orders[begin:end]]
+        places = begin + np.flatnonzero(popped[stay.broker].mask[orders[begin:end]])
+        yield stay.since, float("inf") if stay.until is None else stay.until, places
+
+
+def _replays(replays: Sequence[Replay], orders: IntArray) -> Iterator[Part]:
     for replay in replays:
         begin, end = np.searchsorted(orders, (replay.after + 1, replay.until + 1)).tolist()
-        times[begin:end] += 1
-    first, last = np.searchsorted(orders, (stays[0].path, _seen_until(sim, popped, stays) + 1)).tolist()
-    lost = int((times[first:last] == 0).sum())
-    removed = int(np.maximum(times - 1, 0).sum())
-    return Delivery(max(0, last - first), lost, _let_through(popped, stays, orders), removed)
+        yield replay.at, replay.at + REPLAY_S, np.arange(begin, end)
 
 
 def _range(popped: Popped, stay: Stay, orders: IntArray) -> tuple[int, int]:
@@ -88,18 +115,3 @@ def _seen_until(sim: Federation, popped: dict[str, Popped], stays: Sequence[Stay
     if home is None or not len(popped[home].orders):
         return -1
     return int(popped[home].orders[-1])
-
-
-def _let_through(popped: dict[str, Popped], stays: Sequence[Stay], orders: IntArray) -> int:
-    """Count doubles between brokers that never served the subscriber at the same time: its inbox has forgotten those."""
-    passed = 0
-    for i, one in enumerate(stays):
-        for other in stays[i + 1 :]:
-            if one.until is None or one.until >= other.since:
-                continue
-            ranges = _range(popped[one.broker], one, orders), _range(popped[other.broker], other, orders)
-            begin, end = max(r[0] for r in ranges), min(r[1] for r in ranges)
-            if begin < end:
-                both = popped[one.broker].mask[orders[begin:end]] & popped[other.broker].mask[orders[begin:end]]
-                passed += int(both.sum())
-    return passed

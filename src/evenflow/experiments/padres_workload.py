@@ -83,14 +83,15 @@ def build(
     seconds: float,
     change_at: float,
     series: Quotes,
+    days: int = DAYS,
 ) -> Workload:
     """Draw a workload: publishers at 0 to 60 messages per minute, half of which double at ``change_at``."""
     symbols = [f"S{number:02}" for number in range(publishers)]
-    market = quotes(seed, symbols, DAYS)
+    market = quotes(seed, symbols, days)
     catalogue = Catalogue()
     people = draw_subscribers(chance, catalogue, market, symbols, subscribers, zero_traffic, joins)
     sources = draw_publishers(chance, publishers, change_at)
-    times, which = publications(chance, sources, seconds, series)
+    times, which = publications(chance, sources, seconds, series, days)
     return Workload(catalogue, symbols, match_all(catalogue, market), sources, people, times, which)
 
 
@@ -141,16 +142,16 @@ def match_all(catalogue: Catalogue, market: pa.Table) -> tuple[tuple[int, ...], 
 
 
 def publications(
-    chance: random.Random, publishers: Sequence[Publisher], seconds: float, series: Quotes
+    chance: random.Random, publishers: Sequence[Publisher], seconds: float, series: Quotes, days: int = DAYS
 ) -> tuple[list[float], list[int]]:
     """Lay out all publications in order: each publisher at a steady pace, its quotes drawn or day after day."""
     generator = np.random.default_rng(chance.getrandbits(63))
     times, which = [], []
     for publisher in publishers:
         mine = _pace(publisher, seconds)
-        days = generator.integers(0, DAYS, len(mine)) if series == "independent" else np.arange(len(mine)) % DAYS
+        drawn = generator.integers(0, days, len(mine)) if series == "independent" else np.arange(len(mine)) % days
         times.append(mine)
-        which.append(publisher.symbol * DAYS + days)
+        which.append(publisher.symbol * days + drawn)
     at, quote = np.concatenate(times), np.concatenate(which)
     order = np.argsort(at, kind="stable")
     return at[order].tolist(), quote[order].tolist()

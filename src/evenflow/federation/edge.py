@@ -86,7 +86,8 @@ class EdgeBroker:
         self.giving: Giving | None = None
         self.taking: Taking | None = None
         self.outcomes: dict[str, frozenset[str]] = {}
-        self.watched: set[str] = set()
+        self.watched: dict[str, float] = {}  # other clusters, and until when; their head says so again and again
+        self.verdicts: dict[str, frozenset[str]] = {}  # sessions we gave in, and who arrived
         self.quiet: dict[str, float] = {}  # until when a pair that found nothing leaves each other alone
         self.leaving_load = Change(0, 0.0, 0.0)
         self.refusals: dict[str, int] = {}
@@ -168,13 +169,13 @@ class EdgeBroker:
                 return self._subscribed(sender, key, session, total, now)
             case m.Unsubscribe():
                 return self._unsubscribed(sender)
+            case m.AskMove(session):
+                return self._verdict(sender, session)
             case m.Watch(cluster, _):
-                self.watched.add(cluster)
+                self.watched[cluster] = now + 3 * self.settings.global_pie_s
                 return [m.Listen(cluster)]
             case m.Unwatch(cluster):
-                self.watched.discard(cluster)
-                self.board.forget(cluster)
-                return [m.Unlisten(cluster)]
+                return self._forget(cluster)
         return []
 
     # -- load information -----------------------------------------------------------------------
@@ -193,10 +194,18 @@ class EdgeBroker:
         self.board.read(pie, now)
         return self._detect(now) if pie.status is Status.OK else []
 
+    def _forget(self, cluster: str) -> list[Any]:
+        self.watched.pop(cluster, None)
+        self.board.forget(cluster)
+        return [m.Unlisten(cluster)]
+
     # -- detection and asking -------------------------------------------------------------------
 
     def _detect(self, now: float) -> list[Any]:
         wake = self._next_detection(now)
+        late = [cluster for cluster, until in self.watched.items() if until < now]
+        if late:
+            return [wake, *(command for cluster in late for command in self._forget(cluster))]
         if self.status is Status.BUSY or self.giving is not None or self.load is None:
             return [wake]
         before = self.status
@@ -312,6 +321,7 @@ class EdgeBroker:
                 self.book.leaving.pop(name, None)
                 orders.append(Send(name, m.StayOrder(session)))
         giving.arrived = len(arrived)
+        _remember(self.verdicts, session, arrived)
         self.leaving_load = giving.expected_loss()
         report = [Send(self.head, m.Progress(len(arrived)))] if self.watched and arrived else []
         return [*orders, *report, *self._end_giving(now, "done")]
@@ -387,9 +397,7 @@ class EdgeBroker:
         assert self.taking is not None
         ended, self.taking = self.taking, None
         arrived = frozenset(ended.arrived)
-        self.outcomes[ended.session] = arrived
-        while len(self.outcomes) > REMEMBERED:
-            del self.outcomes[next(iter(self.outcomes))]
+        _remember(self.outcomes, ended.session, arrived)
         self.detector.settle(now)
         done = [] if how == "cancelled" else [Send(ended.giver, m.Done(ended.session, arrived))]
         return [*done, *self._become(after(LOCAL, self.status, Cause.ENDED), now, how)]
@@ -398,6 +406,15 @@ class EdgeBroker:
         if self.taking and self.taking.session == session:
             return []  # it is under way and will end by itself
         return [Send(sender, m.Done(session, self.outcomes.get(session, frozenset())))]
+
+    def _verdict(self, subscriber: str, session: str) -> list[Any]:
+        """Tell a subscriber how its move ended; of a session that nobody remembers it stays."""
+        if self.giving is not None and self.giving.session == session:
+            return []
+        arrived = subscriber in self.verdicts.get(session, ())
+        if not arrived:
+            self.book.leaving.pop(subscriber, None)
+        return [Send(subscriber, m.LeaveOrder(session) if arrived else m.StayOrder(session))]
 
     # -- the record -----------------------------------------------------------------------------
 
@@ -418,3 +435,9 @@ class EdgeBroker:
     def _refuse(self, why: str) -> None:
         """Count why nothing happened."""
         self.refusals[why] = self.refusals.get(why, 0) + 1
+
+
+def _remember(outcomes: dict[str, frozenset[str]], session: str, arrived: frozenset[str]) -> None:
+    outcomes[session] = arrived
+    while len(outcomes) > REMEMBERED:
+        del outcomes[next(iter(outcomes))]

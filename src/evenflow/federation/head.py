@@ -127,10 +127,15 @@ class HeadActor:
         average = self._average(now)
         if average is None:
             return [wake]
+        partner = self.partner
+        if partner is not None and partner.agreed:  # edge brokers forget a cluster that nobody confirms
+            again = [Send(edge, m.Watch(partner.cluster, partner.session)) for edge in self.edges]
+            return [wake, *again, *self._written(average, now)]
+        return [wake, *self._written(average, now)]
+
+    def _written(self, average: Indices, now: float) -> list[Any]:
         pie = self.writer.generate(average, self.status, (), now)
-        if pie is None:
-            return [wake]
-        return [wake, Send(m.PIE_GLOBAL + self.cluster, pie)]
+        return [] if pie is None else [Send(m.PIE_GLOBAL + self.cluster, pie)]
 
     def _read_global(self, pie: Pie, now: float) -> list[Any]:
         if pie.broker == self.name:

@@ -82,6 +82,12 @@ class StayOrder(NamedTuple):
     session: str
 
 
+class AskMove(NamedTuple):
+    """From a subscriber in the middle of a move: nothing was heard for long, asks whether to leave or to stay."""
+
+    session: str
+
+
 class Subscribe(NamedTuple):
     """From a subscriber: serve me. A migrating one names its session and the session's total."""
 
@@ -172,6 +178,7 @@ _CLASSES: Mapping[type[Any], str] = {
     LeaveOrder: "migration",
     StayOrder: "migration",
     Refused: "migration",
+    AskMove: "migration",
     Subscribe: "subscription",
     Unsubscribe: "unsubscription",
     GlobalRequest: "global_request",

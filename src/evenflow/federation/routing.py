@@ -49,6 +49,17 @@ class Routing:
         self._advert_sent[neighbour], self._sent[neighbour] = set(), set()
         return [f for name, (key, _) in list(self._adverts.items()) for f in self._flood(name, key, neighbour)]
 
+    def unlink(self, neighbour: str) -> list[Forward]:
+        """Lose a neighbour: all that it said is withdrawn; its table object stays, empty."""
+        found: list[Forward] = []
+        for key in sorted(self.tables[neighbour]):
+            found += self.unsubscribe(key, neighbour)
+        for name in [name for name, (_, hop) in self._adverts.items() if hop == neighbour]:
+            found += self.unadvertise(name)
+        self.neighbours.remove(neighbour)
+        del self._advert_sent[neighbour], self._sent[neighbour]
+        return [forward for forward in found if forward.to != neighbour]
+
     def size(self) -> int:
         """Count the subscriptions in the matching engine that came from neighbours."""
         return sum(len(self.tables[name]) for name in self.neighbours)

@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from evenflow.actor import Received, Send
+from evenflow.actor import Received, Send, Wake, Woken
 from evenflow.federation import messages as m
+
+PATIENCE_S = 60.0  # how long a move may take before the subscriber asks
 
 
 class Connect(NamedTuple):
     """An event: the subscriber comes to a broker, as new or because its own broken one left it without."""
+
+    broker: str
+
+
+class Broken(NamedTuple):
+    """An event: the connection to a broker broke; the subscriber goes on with another broker that serves it, if any."""
 
     broker: str
 
@@ -42,13 +50,18 @@ class Subscriber:
         if isinstance(event, Connect):
             self.home, self.moving = event.broker, None
             return [Send(event.broker, m.Subscribe(self.key))]
+        if isinstance(event, Broken):
+            return self._broken(event.broker)
+        if isinstance(event, Woken):
+            return self._ask(event.name, now)
         if not isinstance(event, Received):
             return []
         match event.message:
             case m.MoveOrder(session, total, to) if event.sender == self.home and to != self.home:
                 given_up = [Send(self.moving[1], m.Unsubscribe())] if self.moving and self.moving[1] != to else []
                 self.moving = (session, to)
-                return [*given_up, Send(to, m.Subscribe(self.key, session, total))]
+                wake = Wake(now + PATIENCE_S, session)
+                return [*given_up, Send(to, m.Subscribe(self.key, session, total)), wake]
             case m.LeaveOrder(session) if self.moving and self.moving[0] == session and self.home is not None:
                 old, self.home, self.moving = self.home, self.moving[1], None
                 return [Depart(old)]
@@ -57,7 +70,22 @@ class Subscriber:
                 return [Send(other, m.Unsubscribe())]
             case m.Refused(session) if self.moving and self.moving[0] == session:
                 self.moving = None
+                return [Send(event.sender, m.Unsubscribe())]
         return []
+
+    def _broken(self, broker: str) -> list[Any]:
+        """Lose a broker: the one moved to takes over at once, or the move is off."""
+        if self.moving is not None and broker == self.moving[1]:
+            self.moving = None
+        elif broker == self.home:
+            self.home, self.moving = (self.moving[1] if self.moving else None), None
+        return []
+
+    def _ask(self, session: str, now: float) -> list[Any]:
+        """Ask the old broker how the move ended: its order to leave or to stay may be lost."""
+        if self.moving is None or self.moving[0] != session or self.home is None:
+            return []
+        return [Send(self.home, m.AskMove(session)), Wake(now + PATIENCE_S, session)]
 
 
 class Inbox:

@@ -18,16 +18,17 @@ from evenflow.federation import messages as m
 from evenflow.federation.catalogue import Catalogue
 from evenflow.federation.edge import EdgeBroker
 from evenflow.federation.routing import Forward, Routing
-from evenflow.federation.subscriber import Connect, Depart, Subscriber
+from evenflow.federation.subscriber import Broken, Connect, Depart, Subscriber
 from evenflow.sim.broker import Broker, HeadBroker, Model
 from evenflow.sim.kernel import Simulation
-from evenflow.sim.network import Network
+from evenflow.sim.network import Network, Partition
 from evenflow.subscriptions.language import Publication, matches, parse_subscription
 from evenflow.subscriptions.press import Arrived
 
 CLIENTS, SELF = "clients", "self"
 IntArray = npt.NDArray[np.int64]
 SETTLE_S = 1.0  # a moved subscriber's path is set up by then, whatever way it takes
+BROKEN_S = 2.0  # after which a subscriber knows that its broker crashed
 LOOK_S = 0.25  # how often a sampling broker's matches are handed to PRESS
 VERBS = {
     "advertise": "advertisement",
@@ -73,6 +74,7 @@ class Replay(NamedTuple):
     key: int
     after: int
     until: int
+    at: float = 0.0
 
 
 def kinds_of(kinds: Sequence[tuple[int, ...]], keys: int) -> list[IntArray]:
@@ -152,6 +154,8 @@ class Federation(Simulation):
         self._control_keys: list[int] = []
         self._control_memo: dict[tuple[str, str], tuple[int, ...]] = {}
         self._move_at: dict[str, float] = {}
+        self._lives: dict[str, int] = {}
+        self._redirect = self.chance("redirect")
         self.carry_out[Depart] = self._depart
         self.carry_out[m.Listen] = self._listen
         self.carry_out[m.Unlisten] = self._unlisten
@@ -187,17 +191,22 @@ class Federation(Simulation):
     def start(self, actors: Mapping[str, Callable[[], Actor]]) -> None:
         """Advertise and subscribe what controls, then start the balancing actors."""
         for name in self.order:
-            for topic, text in ADVERTS.items():
-                self._spread(name, self.routing[name].advertise(f"{name}/{topic}", self._control_key(text), SELF))
-        for name, spec in self.specs.items():
-            self._hear(name, f"[class,eq,'LB_CONTROL'],[brokerID,eq,'{name}']")
-            self._hear(name, f"[class,eq,'LOCAL_PIE'],[clusterID,eq,'{spec.cluster}']")
-            if spec.head is None:
-                for near in self.neighbours[name]:
-                    if self.specs[near].head is None:
-                        self._hear(name, f"[class,eq,'GLOBAL_PIE'],[clusterID,eq,'{self.specs[near].cluster}']")
+            self._announce(name)
         for name, build in actors.items():
             self.add(name, lambda build=build, name=name: Measuring(self, name, build()))  # type: ignore[misc]
+
+    def _announce(self, name: str) -> None:
+        """Advertise and subscribe what one broker needs for balancing."""
+        for topic, text in ADVERTS.items():
+            advert = f"{name}/{topic}/{self._lives.get(name, 0)}"
+            self._spread(name, self.routing[name].advertise(advert, self._control_key(text), SELF))
+        self._lives[name] = self._lives.get(name, 0) + 1
+        spec = self.specs[name]
+        self._hear(name, f"[class,eq,'LB_CONTROL'],[brokerID,eq,'{name}']")
+        self._hear(name, f"[class,eq,'LOCAL_PIE'],[clusterID,eq,'{spec.cluster}']")
+        for near in self.neighbours[name]:
+            if spec.head is None and self.specs[near].head is None:
+                self._hear(name, f"[class,eq,'GLOBAL_PIE'],[clusterID,eq,'{self.specs[near].cluster}']")
 
     def advertise(self, name: str, text: str) -> None:
         """Let a publisher at the source's head advertise."""
@@ -252,14 +261,82 @@ class Federation(Simulation):
             self.brokers[name].advance(now)
 
     def fail(self, name: str) -> None:
-        """Crash a broker: its queues and its actor are gone."""
-        broker = self.brokers[name]
-        broker.crashed_at = self.now
+        """Crash an edge broker: its queues, its tables and its actor are gone; its subscribers notice."""
+        self.advance(self.now)
+        broker, head = self.brokers[name], self.specs[name].head
+        assert head is not None, "heads do not crash here"
+        broker.crashed_at, broker.dead = self.now, True
         broker.queue.clear()
-        broker.dead = True
+        broker.sample = None
         self.down.add(name)
         if name in self.cells:
             self.crash(name)
+        self._spread(head, self.routing[head].unlink(name))
+        self._resize_head(head)
+        for subscriber, place in [pair for pair in self.stays if pair[1] == name]:
+            stay = self.stays.pop((subscriber, place))
+            self.past_stays.append(stay._replace(last=len(broker.popped), until=self.now))
+            broker.counts[stay.key] -= 1
+            broker.clients -= 1
+            self.at(self.now + BROKEN_S, lambda s=subscriber, stay=stay: self._reconnect(s, stay))  # type: ignore[misc]
+        for subscriber, actor in self.subscriber_of.items():
+            if actor.moving and actor.moving[1] == name:
+                self.deliver(subscriber, Broken(name))
+        broker.resize()
+
+    def restore(self, name: str) -> None:
+        """Start a crashed edge broker again, empty."""
+        if name not in self.down:
+            return
+        head = self.specs[name].head
+        assert head is not None
+        self.down.discard(name)
+        self.brokers[name].dead = False
+        self.routing[name] = Routing(self.catalogue, [head])
+        self._spread(head, self.routing[head].link(name))
+        self._announce(name)
+        if name in self.cells:
+            self.restart(name)
+
+    def _reconnect(self, subscriber: str, stay: Stay) -> None:
+        """Find a new home for a subscriber whose broker crashed; the source replays what it missed."""
+        self._find_home(subscriber, stay.broker)
+        popped = self.brokers[stay.broker].popped
+        after = popped[stay.last - 1] if stay.last and popped else stay.path - 1
+        self.at(self.now + SETTLE_S, lambda: self._replay_home(subscriber, stay.key, max(after, stay.path - 1)))
+
+    def _find_home(self, subscriber: str, broken: str) -> None:
+        """Tell a subscriber that a broker is gone, and redirect it to a random other one if it has none left."""
+        actor, cell = self.subscriber_of[subscriber], self.cells[subscriber]
+        self._obey(cell, actor.handle(Broken(broken), self.now))
+        able = [name for name, spec in self.specs.items() if spec.head and name not in self.down]
+        if actor.home is None and able:
+            self._obey(cell, actor.handle(Connect(self._redirect.choice(able)), self.now))
+        elif actor.home is None:
+            self.at(self.now + BROKEN_S, lambda: self._find_home(subscriber, broken))
+
+    def _replay_home(self, subscriber: str, key: int, after: int) -> None:
+        home = self.subscriber_of[subscriber].home
+        if home is None or home in self.down:
+            self.at(self.now + SETTLE_S, lambda: self._replay_home(subscriber, key, after))
+            return
+        self.advance(self.now)
+        self._replay(subscriber, key, after, home)
+
+    def partition(self, inside: Iterable[str], until: float) -> None:
+        """Cut the links between some brokers and the others: what controls is lost, data waits."""
+        names = frozenset(inside)
+        self.network.partitions.append(Partition(names, until))
+        self.advance(self.now)
+        for name in names:
+            if any(near not in names for near in self.neighbours[name]) and name != self.source:
+                broker = self.brokers[name]
+                broker.free = max(broker.free, until)
+
+    def _resize_head(self, name: str) -> None:
+        broker, routing = self.brokers[name], self.routing[name]
+        broker.routed = sum(key < self.keys for near in routing.neighbours for key in routing.tables[near])
+        broker.resize()
 
     # -- what controls --------------------------------------------------------------------------
 
@@ -315,6 +392,9 @@ class Federation(Simulation):
         """Pass routing changes on, hop by hop; they are not lost, as links between brokers are ordered streams."""
         for forward in forwards:
             leaves = self.brokers[at].charge(self.now, 1)
+            for cut in self.network.partitions:
+                if cut.until > self.now and cut.cuts(at, forward.to):
+                    leaves = max(leaves, cut.until)
             self.at(leaves, lambda f=forward: self._routed(f.to, at, f))  # type: ignore[misc]
 
     def _routed(self, at: str, source: str, forward: Forward) -> None:
@@ -332,9 +412,7 @@ class Federation(Simulation):
         else:
             found = routing.unsubscribe(forward.what, source)
         if self.specs[at].head is None:
-            broker = self.brokers[at]
-            broker.routed = sum(key < self.keys for near in self.neighbours[at] for key in routing.tables[near])
-            broker.resize()
+            self._resize_head(at)
         self._spread(at, found)
 
     # -- subscribers ----------------------------------------------------------------------------
@@ -349,6 +427,8 @@ class Federation(Simulation):
 
     def _hear_subscriber(self, sender: str, broker: str, message: object) -> None:
         if broker in self.down:
+            if isinstance(message, m.Subscribe):  # nobody answers: the same as a broken connection
+                self.at(self.now + BROKEN_S, lambda: self._find_home(sender, broker))
             return
         self.advance(self.now)
         self._receive(broker, m.class_of(broker, message))
@@ -356,7 +436,7 @@ class Federation(Simulation):
         key = self.subscriber_of[sender].key
         if isinstance(message, m.Subscribe):
             self._serve(sender, key, broker)
-        else:
+        elif isinstance(message, m.Unsubscribe):
             self._drop(sender, key, broker)
         self.deliver(broker, Received(sender, message))
 
@@ -422,7 +502,7 @@ class Federation(Simulation):
         until = source.popped[-1] if source.popped else -1
         if until <= after:
             return
-        self.replays.append(Replay(subscriber, key, after, until))
+        self.replays.append(Replay(subscriber, key, after, until, self.now))
         missing = self.orders_of(key)
         begin, end = np.searchsorted(missing, (after + 1, until + 1)).tolist()
         copies = end - begin
