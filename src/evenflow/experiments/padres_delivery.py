@@ -78,7 +78,8 @@ def _of_one(sim: Federation, popped: dict[str, Popped], stays: Sequence[Stay], r
         fresh = part[(part >= floor) & ~seen[part]]
         passed[fresh] += 1
         seen[fresh] = True
-    first, last = np.searchsorted(orders, (stays[0].path, _seen_until(sim, popped, stays) + 1)).tolist()
+    path = next((stay.path for stay in stays if stay.path >= 0), sim.published)
+    first, last = np.searchsorted(orders, (path, _seen_until(sim, popped, stays) + 1)).tolist()
     lost = int((passed[first:last] == 0).sum())
     twice = int(np.maximum(passed - 1, 0).sum())
     return Delivery(max(0, last - first), lost, twice, came - int(passed.sum()))

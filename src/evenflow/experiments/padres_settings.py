@@ -43,6 +43,8 @@ class BrokerSettings:
                 "empty_backoff_s": 300.0,
                 "by_headroom": True,
                 "joint": True,
+                "calm_s": 120.0,
+                "fine": 0.04,
             }
         else:
             ours = {}

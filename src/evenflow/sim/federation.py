@@ -64,7 +64,7 @@ class Stay(NamedTuple):
     last: int | None
     since: float = 0.0
     until: float | None = None
-    path: int = 0  # the source's first order number after the subscription had reached it
+    path: int = -1  # the source's first order number after the subscription had reached it
 
 
 class Replay(NamedTuple):
@@ -274,8 +274,8 @@ class Federation(Simulation):
         self._spread(head, self.routing[head].unlink(name))
         self._resize_head(head)
         for subscriber, place in [pair for pair in self.stays if pair[1] == name]:
-            stay = self.stays.pop((subscriber, place))
-            self.past_stays.append(stay._replace(last=len(broker.popped), until=self.now))
+            stay = self.stays.pop((subscriber, place))._replace(last=len(broker.popped), until=self.now)
+            self.past_stays.append(stay)
             broker.counts[stay.key] -= 1
             broker.clients -= 1
             self.at(self.now + BROKEN_S, lambda s=subscriber, stay=stay: self._reconnect(s, stay))  # type: ignore[misc]
@@ -301,9 +301,9 @@ class Federation(Simulation):
     def _reconnect(self, subscriber: str, stay: Stay) -> None:
         """Find a new home for a subscriber whose broker crashed; the source replays what it missed."""
         self._find_home(subscriber, stay.broker)
-        popped = self.brokers[stay.broker].popped
-        after = popped[stay.last - 1] if stay.last and popped else stay.path - 1
-        self.at(self.now + SETTLE_S, lambda: self._replay_home(subscriber, stay.key, max(after, stay.path - 1)))
+        if stay.path >= 0:  # otherwise nothing had been promised yet
+            after = self.brokers[stay.broker].popped[stay.last - 1] if stay.last else -1
+            self.at(self.now + SETTLE_S, lambda: self._replay_home(subscriber, stay.key, max(after, stay.path - 1)))
 
     def _find_home(self, subscriber: str, broken: str) -> None:
         """Tell a subscriber that a broker is gone, and redirect it to a random other one if it has none left."""
@@ -468,6 +468,9 @@ class Federation(Simulation):
         broker.resize()
         self.past_stays.append(stay._replace(last=len(broker.popped), until=self.now))
         self._spread(name, self.routing[name].unsubscribe(key, CLIENTS))
+        home = self.subscriber_of[subscriber].home
+        if home is not None and home != name and stay.path >= 0:
+            self._replay(subscriber, key, broker.popped[-1] if broker.popped else -1, home)
 
     def _depart(self, subscriber: str, command: Depart) -> None:
         """Unsubscribe after the broker's queuing and matching delays (section 3.4.2), or at once.
@@ -482,16 +485,10 @@ class Federation(Simulation):
 
     def _unsubscribe(self, subscriber: str, name: str) -> None:
         self.advance(self.now)
-        stay = self.stays.get((subscriber, name))
         actor = self.subscriber_of[subscriber]
-        home = actor.home
-        if name == home or (actor.moving and actor.moving[1] == name):
+        if name == actor.home or (actor.moving and actor.moving[1] == name):
             return  # it came back before it had left
         self.post(subscriber, name, m.Unsubscribe())
-        if stay is None or home is None or name in self.down:
-            return
-        popped = self.brokers[name].popped
-        self._replay(subscriber, stay.key, popped[-1] if popped else -1, home)
 
     def _replay(self, subscriber: str, key: int, after: int, home: str) -> None:
         """Let the source's head deliver, through the new home, what the old one had not matched yet.
