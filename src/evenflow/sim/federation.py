@@ -400,8 +400,9 @@ class Federation(Simulation):
     def _routed(self, at: str, source: str, forward: Forward) -> None:
         if at in self.down:
             return
-        control = not isinstance(forward.what, tuple) and forward.what >= self.keys
-        self._receive(at, "control_subscription" if control else VERBS[forward.verb])
+        what = forward.what
+        control = "/" in what[0] if isinstance(what, tuple) else what >= self.keys  # publishers' names have no slash
+        self._receive(at, f"control_{VERBS[forward.verb]}" if control else VERBS[forward.verb])
         self.advance(self.now)
         routing = self.routing[at]
         if isinstance(forward.what, tuple):
