@@ -45,6 +45,7 @@ class BrokerSettings:
                 "joint": True,
                 "calm_s": 120.0,
                 "fine": 0.04,
+                "refresh": 3,
             }
         else:
             ours = {}

@@ -77,9 +77,11 @@ class EdgeBroker:
         self.load: Load | None = None
         self.book = Book()
         self.detector = Detector(settings)
-        self.board = PieBoard(3 * settings.local_pie_s)
+        self.board = PieBoard((settings.refresh + 1) * settings.local_pie_s)
         delay = settings.pie_delay * settings.normalization_s
-        self.writer = PieWriter(name, cluster, settings.pie_ratio, delay, settings.local_pie_s, speed)
+        self.writer = PieWriter(
+            name, cluster, settings.pie_ratio, delay, settings.local_pie_s, speed, refresh=settings.refresh
+        )
         self.sampler = Sampler(settings.press_samples, settings.press_timeout_s)
         self.asking: list[Try] = []
         self.overloaded = False

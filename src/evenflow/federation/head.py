@@ -50,9 +50,9 @@ class HeadActor:
         self.name, self.cluster, self.edges = name, cluster, list(edges)
         self.settings, self.uniform = settings, uniform
         self.status = Status.OK
-        self.local = PieBoard(3 * settings.local_pie_s)  # our edge brokers
+        self.local = PieBoard((settings.refresh + 1) * settings.local_pie_s)  # our edge brokers
         self.others = PieBoard(3 * settings.global_pie_s)  # other clusters, by head
-        self.theirs = PieBoard(3 * settings.local_pie_s)  # the partner's edge brokers
+        self.theirs = PieBoard((settings.refresh + 1) * settings.local_pie_s)  # the partner's edge brokers
         delay = settings.pie_delay * settings.normalization_s
         self.writer = PieWriter(name, cluster, settings.pie_ratio, delay, settings.global_pie_s, 0.0, "cluster")
         self.partner: Partnership | None = None
@@ -244,7 +244,7 @@ class HeadActor:
 
     def _introduce(self, cluster: str, session: str) -> list[Any]:
         """Let our edge brokers, and ourselves, hear the other cluster's local PIE."""
-        self.theirs = PieBoard(3 * self.settings.local_pie_s)
+        self.theirs = PieBoard((self.settings.refresh + 1) * self.settings.local_pie_s)
         return [m.Listen(cluster), *(Send(edge, m.Watch(cluster, session)) for edge in self.edges)]
 
     # -- the end --------------------------------------------------------------------------------

@@ -50,6 +50,7 @@ class PieWriter:
     period_s: float
     speed: float = 0.0
     scope: Literal["broker", "cluster"] = "broker"
+    refresh: int = 2
     _last: Indices | None = None
     _status: Status | None = None
     _at: float = 0.0
@@ -57,7 +58,7 @@ class PieWriter:
     def generate(self, indices: Indices, status: Status, balanced: Iterable[str], now: float) -> Pie | None:
         """Return the message of this generation, or None."""
         moved = self._moved(indices)
-        refresh = self._last is None or now - self._at >= 2 * self.period_s - 1e-6
+        refresh = self._last is None or now - self._at >= self.refresh * self.period_s - 1e-6
         if not (refresh or status is not self._status or (status is Status.OK and any(moved))):
             return None
         news = [value if refresh or new else None for value, new in zip(indices, moved, strict=True)]

@@ -17,8 +17,8 @@ class Balancing:
     ----------
     pie_ratio, pie_delay
         An index is news if it moved by more than this since it was last published.
-    local_pie_s, global_pie_s
-        Generation periods; an entry expires after three of them, and is refreshed every second one.
+    local_pie_s, global_pie_s, refresh
+        Generation periods; an entry is refreshed every so many of them, and expires one later.
     press_samples, press_timeout_s
         How many publications PRESS takes, and for how long it waits for them.
     lower, higher
@@ -56,6 +56,7 @@ class Balancing:
     pie_delay: float = 0.025
     local_pie_s: float = 30.0
     global_pie_s: float = 60.0
+    refresh: int = 2
     press_samples: int = 50
     press_timeout_s: float = 30.0
     lower: float = 0.9
