@@ -496,6 +496,10 @@ class Federation(Simulation):
 
         The head keeps what was published lately, and matches it against the one subscription.
         """
+        healed = max((cut.until for cut in self.network.partitions), default=0.0)
+        if healed > self.now:  # the new path may need a link that is cut, so more will be missed
+            self.at(healed + SETTLE_S, lambda: self._replay_home(subscriber, key, after))
+            return
         source, broker = self.brokers[self.source], self.brokers[home]
         until = source.popped[-1] if source.popped else -1
         if until <= after:
