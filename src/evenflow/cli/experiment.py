@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from typer.core import TyperGroup
@@ -80,13 +80,13 @@ def _subcommand(experiment: Experiment) -> Any:
 
         run_experiment(
             experiment,
-            seeds=parse_seeds(given.pop("seed"), given.pop("seeds")),
+            seeds=_seeds(experiment, given.pop("seed"), given.pop("seeds")),
             words=given.pop("set"),
             run=given.pop("run"),
             report=given.pop("report"),
             json=given.pop("json"),
             spark=given.pop("spark"),
-            options={name: value for name, value in given.items() if value is not None},
+            options={name: str(value) for name, value in given.items() if value not in (None, False)},
         )
 
     command.__signature__ = inspect.Signature(_parameters(experiment))  # type: ignore[attr-defined]  # read by typer
@@ -102,7 +102,7 @@ def _parameters(experiment: Experiment) -> list[inspect.Parameter]:
         _option("seed", str | None, None, "Seed of every stream of chance.", "N", show_default=str(DEFAULT_SEED)),
         _option("seeds", str | None, None, "Seeds A to B, on all cores.", "A-B"),
         _option("set", list[str], [], "One setting; may be repeated.", "KEY=VALUE"),
-        *(_option(key, str | None, None, texts[key], "VALUE") for key in experiment.options),
+        *(_own_option(experiment, key, texts[key]) for key in experiment.options),
         _option("run", Path | None, None, "Write run.json and trace.jsonl here.", "DIR"),
         _option("report", Path | None, None, "Write a page with numbers and figures here.", "DIR"),
         _option(
@@ -110,6 +110,16 @@ def _parameters(experiment: Experiment) -> list[inspect.Parameter]:
         ),
         _option("json", bool, False, "Print one JSON object."),
     ]
+
+
+def _seeds(experiment: Experiment, seed: str | None, seeds: str | None) -> list[int]:
+    return parse_seeds(seed, seeds) if seed or seeds or not experiment.seeds else list(experiment.seeds)
+
+
+def _own_option(experiment: Experiment, key: str, text: str) -> inspect.Parameter:
+    if get_type_hints(experiment.settings)[key] is bool:
+        return _option(key, bool, False, text)
+    return _option(key, str | None, None, text, "VALUE")
 
 
 def _option(

@@ -21,6 +21,7 @@ from evenflow.cli.doctor import doctor
 from evenflow.cli.experiment import experiment_group
 from evenflow.cli.grow import grow
 from evenflow.cli.match import match
+from evenflow.cli.offload import offload
 from evenflow.cli.output import say
 from evenflow.cli.plan import plan
 from evenflow.cli.run import run
@@ -39,6 +40,7 @@ app.command()(demo)
 app.command()(doctor)
 app.command()(grow)
 app.command()(match)
+app.command()(offload)
 app.command()(plan)
 app.command()(run)
 app.command()(web)

@@ -20,6 +20,7 @@ FAMILIES: dict[str, str] = {
     "slices": "evenflow.experiments.slices",
     "dlber": "evenflow.experiments.dlber",
     "ami": "evenflow.experiments.ami",
+    "padres": "evenflow.experiments.padres",
 }
 """Family name to module; a name like ``slices-join`` belongs to the family ``slices``."""
 
@@ -40,7 +41,10 @@ class Experiment:
     figures
         ``figures(rows, settings)`` describes what the report shows beside the table of numbers.
     options
-        Keys of ``settings`` that are also options of their own: ``("rounds",)`` gives ``--rounds 1000``.
+        Keys of ``settings`` that are also options of their own: ``("rounds",)`` gives ``--rounds 1000``;
+        one that is true or false needs no value.
+    seeds
+        What is run if no seed is named; the first one if this is empty.
     """
 
     name: str
@@ -49,6 +53,7 @@ class Experiment:
     run: Callable[[Any, int, TraceWriter | None], Mapping[str, object]]
     figures: Callable[[Sequence[Row], Any], Sequence[Figure | Table]] | None = None
     options: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
 
 
 def experiments() -> list[Experiment]:

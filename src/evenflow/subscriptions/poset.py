@@ -22,11 +22,13 @@ _K = TypeVar("_K")
 
 
 @dataclass(eq=False, slots=True)
-class _Node:
+class Node:
+    """Subscriptions of equal meaning."""
+
     form: Normal
     ids: set[str] = field(default_factory=set)
-    parents: set[_Node] = field(default_factory=set)
-    children: set[_Node] = field(default_factory=set)
+    parents: set[Node] = field(default_factory=set)
+    children: set[Node] = field(default_factory=set)
 
 
 class Poset:
@@ -50,12 +52,12 @@ class Poset:
     """
 
     def __init__(self, subscriptions: Iterable[tuple[str, Subscription]] = ()) -> None:
-        self._node_of_id: dict[str, _Node | None] = {}  # None: a contradiction
-        self._node_of_form: dict[frozenset[tuple[str, Constraint]], _Node] = {}
-        self._roots: set[_Node] = set()
+        self._node_of_id: dict[str, Node | None] = {}  # None: a contradiction
+        self._node_of_form: dict[frozenset[tuple[str, Constraint]], Node] = {}
+        self._roots: set[Node] = set()
         self._contradictions: set[str] = set()
         self._words = 0  # how many ids are not integers, which decides the order of ids
-        self._index = _Index()
+        self._index = FormIndex()
         for name, subscription in subscriptions:
             self.add(name, subscription)
 
@@ -84,7 +86,7 @@ class Poset:
         key = frozenset(form.items())
         node = self._node_of_form.get(key)
         if node is None:
-            node = self._node_of_form[key] = _Node(form)
+            node = self._node_of_form[key] = Node(form)
             self._insert(node)
         node.ids.add(name)
         self._node_of_id[name] = node
@@ -160,10 +162,10 @@ class Poset:
     def _lowest(self, names: Iterable[str]) -> str:
         return min(names, key=self._key)
 
-    def _names(self, nodes: Iterable[_Node]) -> list[str]:
+    def _names(self, nodes: Iterable[Node]) -> list[str]:
         return sorted((self._lowest(node.ids) for node in nodes), key=self._key)
 
-    def _insert(self, node: _Node) -> None:
+    def _insert(self, node: Node) -> None:
         above, below = self._index.above(node.form), self._index.below(node.form)
         node.parents = {one for one in above if above.isdisjoint(one.children)}
         node.children = {one for one in below if below.isdisjoint(one.parents)}
@@ -179,7 +181,7 @@ class Poset:
             self._roots.add(node)
         self._index.add(node)
 
-    def _delete(self, node: _Node) -> None:
+    def _delete(self, node: Node) -> None:
         self._index.remove(node)
         self._roots.discard(node)
         for parent in node.parents:
@@ -204,11 +206,11 @@ def css_of(subscriptions: Iterable[tuple[str, Subscription]]) -> list[str]:
     >>> css_of([("1", parse_subscription("[volume,>,5]")), ("2", parse_subscription("[volume,>,9]"))])
     ['1']
     """
-    nodes: dict[frozenset[tuple[str, Constraint]], _Node] = {}
+    nodes: dict[frozenset[tuple[str, Constraint]], Node] = {}
     for name, subscription in subscriptions:
         if (form := normalize(subscription)) is not None:
-            nodes.setdefault(frozenset(form.items()), _Node(form)).ids.add(name)
-    index = _Index()  # of what nothing covers so far: what covers one of those covers all below it
+            nodes.setdefault(frozenset(form.items()), Node(form)).ids.add(name)
+    index = FormIndex()  # of what nothing covers so far: what covers one of those covers all below it
     for node in sorted(nodes.values(), key=lambda node: len(node.form)):
         if not index.above(node.form):
             for narrower in index.below(node.form):
@@ -218,7 +220,7 @@ def css_of(subscriptions: Iterable[tuple[str, Subscription]]) -> list[str]:
     return sorted((min(node.ids, key=key) for node in index.nodes()), key=key)
 
 
-class _Index:
+class FormIndex:
     """Finds the nodes above and below a form without looking at all of them.
 
     What covers a form has a part of its attributes, and where it asks for one value the form asks for the same.
@@ -227,17 +229,19 @@ class _Index:
 
     def __init__(self) -> None:
         self._shapes: dict[Shape, int] = {}  # with the number of nodes of that shape
-        self._signatures: dict[frozenset[Token], set[_Node]] = {}
-        self._holders: dict[Token, set[_Node]] = {}
+        self._signatures: dict[frozenset[Token], set[Node]] = {}
+        self._holders: dict[Token, set[Node]] = {}
 
-    def add(self, node: _Node) -> None:
+    def add(self, node: Node) -> None:
+        """Take in a node."""
         shape, signature = _shape(node.form), _signature(node.form)
         self._shapes[shape] = self._shapes.get(shape, 0) + 1
         self._signatures.setdefault(signature, set()).add(node)
         for token in _tokens(node.form):
             self._holders.setdefault(token, set()).add(node)
 
-    def remove(self, node: _Node) -> None:
+    def remove(self, node: Node) -> None:
+        """Take out a node."""
         shape, signature = _shape(node.form), _signature(node.form)
         self._shapes[shape] -= 1
         if not self._shapes[shape]:
@@ -246,18 +250,18 @@ class _Index:
         for token in _tokens(node.form):
             _drop(self._holders, token, node)
 
-    def nodes(self) -> Iterator[_Node]:
+    def nodes(self) -> Iterator[Node]:
         """Return all nodes."""
         return chain.from_iterable(self._signatures.values())
 
-    def above(self, form: Normal) -> set[_Node]:
+    def above(self, form: Normal) -> set[Node]:
         """Return the nodes that cover a form."""
-        found: set[_Node] = set()
+        found: set[Node] = set()
         for signature in self._signatures_within(form):
             found.update(node for node in self._signatures.get(signature, ()) if form_covers(node.form, form))
         return found
 
-    def below(self, form: Normal) -> set[_Node]:
+    def below(self, form: Normal) -> set[Node]:
         """Return the nodes that a form covers."""
         held = sorted((self._holders.get(token, set()) for token in _signature(form)), key=len)
         return {node for node in set.intersection(*held) if form_covers(form, node.form)}
@@ -294,7 +298,7 @@ def _tokens(form: Normal) -> set[Token]:
     return {(name, None) for name in form} | _signature(form)
 
 
-def _drop(groups: dict[_K, set[_Node]], key: _K, node: _Node) -> None:
+def _drop(groups: dict[_K, set[Node]], key: _K, node: Node) -> None:
     groups[key].remove(node)
     if not groups[key]:
         del groups[key]

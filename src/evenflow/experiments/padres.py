@@ -1,0 +1,10 @@
+"""The experiments with publish/subscribe brokers (Cheung 2006, chapter 5, and our own)."""
+
+from __future__ import annotations
+
+from evenflow.experiments.padres_chaos import CHAOS
+from evenflow.experiments.padres_global import GLOBAL
+from evenflow.experiments.padres_local import LOCAL
+from evenflow.experiments.padres_micro import MICRO
+
+EXPERIMENTS = (LOCAL, GLOBAL, MICRO, CHAOS)

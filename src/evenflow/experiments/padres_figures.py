@@ -1,0 +1,153 @@
+"""The figures of Cheung 2006, chapter 5, by their numbers, from the curves that a row keeps."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from evenflow.experiments.figures import SERIES, Figure, Series, Table
+from evenflow.experiments.padres_summary import overhead
+from evenflow.experiments.padres_world import LOOK_S, World
+from evenflow.experiments.registry import Row
+from evenflow.federation.load import Load
+from evenflow.sim.broker import Broker
+
+POINTS = 250  # of a curve
+SCALE: Mapping[str, Callable[[Load], float]] = {
+    "input": lambda load: load.input_ratio,
+    "output": lambda load: load.output_ratio,
+    "delay": lambda load: load.matching_delay,
+}
+
+
+def series_of(world: World, *, clusters: bool = False) -> dict[str, Any]:
+    """Keep the curves of one run, thinned out; of clusters their averages."""
+    history, sim = world.history, world.sim
+    stride = 1 + len(history.at) // POINTS
+    places = range(0, len(history.at), stride)
+    groups = (
+        {c: [s.name for s in world.specs if s.head == c] for c in dict.fromkeys(s.cluster for s in world.specs)}
+        if clusters
+        else {name: [name] for name in world.edges}
+    )
+    curves: dict[str, Any] = {"at": [history.at[i] for i in places]}
+    for index, value in SCALE.items():
+        curves[index] = {
+            name: [_short(statistics.fmean(value(history.loads[e][i]) for e in edges)) for i in places]
+            for name, edges in groups.items()
+        }
+        curves[f"std_{index}"] = [
+            _short(statistics.pstdev(value(history.loads[name][i]) for name in world.edges)) for i in places
+        ]
+    curves["clients"] = {n: [sum(history.clients[e][i] for e in edges) for i in places] for n, edges in groups.items()}
+    curves["input_wait_s"] = {
+        n: _means(sim.brokers, e, "wait_s", "handled", history.at, places) for n, e in groups.items()
+    }
+    curves["output_wait_s"] = {
+        n: _means(sim.brokers, e, "out_wait_s", "handled", history.at, places) for n, e in groups.items()
+    }
+    curves["delivery_s"] = _means(sim.brokers, world.edges, "delivery_s", "delivered", history.at, places)
+    curves["overhead"] = [_overhead(world, history.at[i], stride * LOOK_S) for i in places]
+    curves["estimates"] = [
+        [e.side, _short(e.input), _short(e.measured[0]), _short(e.output), _short(e.measured[1]), _short(e.delay), _short(e.measured[2])]
+        for e in history.estimates
+        if e.measured is not None
+    ]  # fmt: skip
+    curves["sessions"] = [[s["at"], s["giver"], s["taker"], s["algorithm"], s["moved"]] for s in history.sessions]
+    return curves
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.5g}")
+
+
+def _means(
+    brokers: Mapping[str, Broker], names: Sequence[str], what: str, per: str, at: Sequence[float], places: Sequence[int]
+) -> list[float | None]:
+    """Divide sums over the ten seconds before each moment."""
+    found: list[float | None] = []
+    for i in places:
+        window = slice(max(0, int(at[i]) - LOOK_S), int(at[i]))
+        count = sum(sum(getattr(brokers[name], per)[window]) for name in names)
+        total = sum(sum(getattr(brokers[name], what)[window]) for name in names)
+        found.append(_short(total / count) if count else None)
+    return found
+
+
+def _overhead(world: World, at: float, width: int) -> float:
+    return _short(overhead(world, max(0.0, at - width), at) / 100.0)
+
+
+def _lines(curves: Any, field: str) -> list[Series]:
+    return [Series(name, curves["at"], values) for name, values in curves[field].items()]
+
+
+def _figure(number: str, title: str, y_label: str, series: Sequence[Series], caption: str = "") -> Figure:
+    return Figure(f"Figure {number}: {title}", "seconds", y_label, series, caption)
+
+
+def local_figures(rows: Sequence[Row], _: Any) -> list[Figure | Table]:
+    """Show Figures 5.3 to 5.15 of the first seed, and its numbers beside the published ones."""
+    first: Any = rows[0]
+    curves = first[SERIES]
+    joined = [s for s in curves["sessions"] if s[3] == "input" and s[0] <= 1065]
+    pairs = {f"{s[1]}-{s[2]}": 0 for s in joined}
+    for s in joined:
+        pairs[f"{s[1]}-{s[2]}"] += 1
+    with_b1 = {name: count for name, count in pairs.items() if "B1" in name}
+    return [
+        _published(first),
+        _figure("5.3", "input utilisation ratio", "ratio", _lines(curves, "input")),
+        Figure("Figure 5.4: input sessions up to 1065 s", "pair", "sessions", [Series("input", list(pairs), list(pairs.values()), "bars")]),
+        Figure("Figure 5.5: input sessions that involve B1", "pair", "sessions", [Series("input", list(with_b1), list(with_b1.values()), "bars")]),
+        _figure("5.6", "input queuing delay", "seconds", _lines(curves, "input_wait_s")),
+        _figure("5.7", "output utilisation ratio", "ratio", _lines(curves, "output")),
+        _figure("5.8", "output queuing delay", "seconds", _lines(curves, "output_wait_s")),
+        _figure("5.9", "matching delay", "seconds", _lines(curves, "delay")),
+        _figure("5.10", "delivery delay", "seconds", [Series("all subscribers", curves["at"], curves["delivery_s"])]),
+        _figure("5.11", "subscribers at each broker", "subscribers", _lines(curves, "clients")),
+        _figure("5.12", "standard deviation of the utilisation ratios", "ratio", [Series(n, curves["at"], curves[f"std_{n}"]) for n in ("input", "output")]),
+        _figure("5.13", "standard deviation of the matching delay", "seconds", [Series("matching delay", curves["at"], curves["std_delay"])]),
+        *(_accuracy(curves, *one) for one in (("5.14a", "input ratio", 1), ("5.14b", "output ratio", 3), ("5.14c", "matching delay", 5))),
+        _figure("5.15", "message overhead", "share of messages", [Series("overhead", curves["at"], curves["overhead"])]),
+    ]  # fmt: skip
+
+
+def _accuracy(curves: Any, number: str, title: str, place: int) -> Figure:
+    """Plot measured against estimated; points on the line were estimated exactly."""
+    series = []
+    for side in ("offloader", "acceptor"):
+        mine = [e for e in curves["estimates"] if e[0] == side]
+        series.append(Series(side, [e[place] for e in mine], [e[place + 1] for e in mine], "points"))
+    top = max([e[place] for e in curves["estimates"]] or [1.0])
+    series.append(Series("exact", [0.0, top], [0.0, top]))
+    return Figure(f"Figure {number}: estimates of the {title}", "estimated", "measured", series)
+
+
+def _published(row: Any) -> Table:
+    thesis: list[tuple[str, str, Any]] = [
+        ("input sessions up to 1065 s", "19", row["input_sessions"]),
+        ("convergence, s", "1800", row["convergence_s"]),
+        ("last move after the change, s", "3400", row["last_move_after_change_s"]),
+        ("standard deviation, input", "0.02-0.04", row["std_input"]),
+        ("standard deviation, output", "0.02-0.04", row["std_output"]),
+        ("overhead before the change, %", "0.3", row["overhead_steady_pct"]),
+        ("overhead at the end, %", "0.2", row["overhead_end_pct"]),
+        ("shares of subscribers, %", "5.8 / 11.6 / 23.7 / 58.9", row["shares"]),
+    ]
+    return Table("As published, and here", ["number", "thesis, one run", "this seed"], thesis)
+
+
+def global_figures(rows: Sequence[Row], _: Any) -> list[Figure | Table]:
+    """Show Figures 5.17 to 5.22 of the first seed."""
+    first: Any = rows[0]
+    curves = first[SERIES]
+    return [
+        _figure("5.17", "average input utilisation ratio of each cluster", "ratio", _lines(curves, "input")),
+        _figure("5.18", "average output utilisation ratio of each cluster", "ratio", _lines(curves, "output")),
+        _figure("5.19", "average matching delay of each cluster", "seconds", _lines(curves, "delay")),
+        _figure("5.20", "delivery delay", "seconds", [Series("all subscribers", curves["at"], curves["delivery_s"])]),
+        _figure("5.21", "subscribers in each cluster", "subscribers", _lines(curves, "clients")),
+        _figure("5.22", "message overhead", "share of messages", [Series("overhead", curves["at"], curves["overhead"])]),
+    ]  # fmt: skip

@@ -1,0 +1,43 @@
+"""Local load balancing: one cluster of four unequal edge brokers, all subscribers join the weakest (section 5.2.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from evenflow.experiments.figures import SERIES
+from evenflow.experiments.padres_figures import local_figures, series_of
+from evenflow.experiments.padres_settings import BrokerSettings
+from evenflow.experiments.padres_summary import summarize
+from evenflow.experiments.padres_world import World
+from evenflow.experiments.registry import Experiment, TraceWriter
+from evenflow.sim.federation import Spec
+
+SPECS = (  # Table 5.3
+    Spec("B0", "B0", None, 2000, 32, 10),
+    Spec("B1", "B0", "B0", 100, 16, 0.5),
+    Spec("B2", "B0", "B0", 200, 16, 1),
+    Spec("B3", "B0", "B0", 400, 32, 2),
+    Spec("B4", "B0", "B0", 1000, 32, 5),
+)
+
+
+@dataclass(frozen=True)
+class LocalSettings(BrokerSettings):
+    """What `padres-local` can be told."""
+
+
+def run(settings: LocalSettings, seed: int, trace: TraceWriter | None) -> Mapping[str, object]:
+    """Run one seed."""
+    world = World(settings, SPECS, (), "B1", seed, trace)
+    world.run()
+    return {**summarize(world), SERIES: series_of(world)}
+
+
+LOCAL = Experiment(
+    "padres-local",
+    "four unequal brokers, all subscribers join the weakest; it sheds them (Cheung 2006, 5.2.1).",
+    LocalSettings,
+    run,
+    local_figures,
+)

@@ -1,0 +1,179 @@
+"""Puts a federation, its workload and its balancers together, and looks at it every ten seconds."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from evenflow.actor import Actor
+from evenflow.experiments.padres_settings import BrokerSettings
+from evenflow.experiments.padres_workload import Workload, advertisement, build
+from evenflow.experiments.registry import TraceWriter
+from evenflow.federation.edge import EdgeBroker
+from evenflow.federation.head import HeadActor
+from evenflow.federation.load import Load
+from evenflow.sim.federation import Federation, Spec
+
+LOOK_S = 10
+
+
+@dataclass(slots=True)
+class Estimate:
+    """What a session expected of one broker, and what was measured once its load had settled."""
+
+    at: float
+    broker: str
+    side: str
+    input: float
+    output: float
+    delay: float
+    measured: tuple[float, float, float] | None = None
+
+
+@dataclass(slots=True)
+class History:
+    """What was seen: loads every ten seconds, statuses, sessions and estimates."""
+
+    at: list[float] = field(default_factory=list)
+    loads: dict[str, list[Load]] = field(default_factory=dict)
+    clients: dict[str, list[int]] = field(default_factory=dict)
+    sessions: list[Mapping[str, Any]] = field(default_factory=list)
+    global_sessions: list[Mapping[str, Any]] = field(default_factory=list)
+    estimates: list[Estimate] = field(default_factory=list)
+    open_estimates: dict[str, Estimate] = field(default_factory=dict)
+
+
+class World:
+    """One run of an experiment with brokers."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        specs: Sequence[Spec],
+        links: Sequence[tuple[str, str]],
+        entry: str,
+        seed: int,
+        trace: TraceWriter | None,
+    ) -> None:
+        settings.check()
+        self.settings, self.specs, self.entry = settings, specs, entry
+        self.history = History()
+        self._offloads: dict[str, Mapping[str, Any]] = {}
+        self._trace = trace
+        self.seed = seed
+        self.edges = [spec.name for spec in specs if spec.head]
+        self.workload: Workload = build(
+            self.chance("workload"),
+            seed=seed,
+            publishers=settings.publishers,
+            subscribers=settings.subscribers,
+            zero_traffic=settings.zero_traffic,
+            joins=(settings.join_from, settings.join_until),
+            seconds=settings.seconds,
+            change_at=settings.change_at,
+            series=settings.quotes,
+        )
+        self.sim = Federation(
+            seed,
+            specs,
+            links,
+            self.workload.catalogue,
+            self.workload.kinds,
+            settings.seconds,
+            wait_out=settings.balancer != "even",
+            trace=self._note,
+        )
+        for name in self.edges:
+            self.history.loads[name], self.history.clients[name] = [], []
+
+    def chance(self, name: str) -> random.Random:
+        """Return a named stream of chance."""
+        return random.Random(f"{self.seed}/{name}")
+
+    def run(self) -> Federation:
+        """Run to the end."""
+        settings, sim, workload = self.settings, self.sim, self.workload
+        sim.publish(workload.times, workload.quotes)
+        sim.start(self._actors() if settings.balancer != "none" else {})
+        for publisher in workload.publishers:
+            name, text = f"P{publisher.symbol}", advertisement(workload.symbols[publisher.symbol])
+            sim.at(publisher.joins, lambda name=name, text=text: sim.advertise(name, text))  # type: ignore[misc]
+        for number, (at, key) in enumerate(workload.subscribers):
+            sim.at(at, lambda number=number, key=key: sim.join(f"S{number}", key, self.entry))  # type: ignore[misc]
+        for second in range(LOOK_S, int(settings.seconds) + 1, LOOK_S):
+            sim.run(until=second)
+            self._look(second)
+        return sim
+
+    def _actors(self) -> dict[str, Callable[[], Actor]]:
+        balancing, sim = self.settings.balancing(), self.sim
+        found: dict[str, Callable[[], Actor]] = {}
+        heads = [spec.name for spec in self.specs if not spec.head]
+        for spec in self.specs:
+            uniform = self.chance(spec.name).uniform
+            if spec.head:
+                speed = sim.brokers[spec.name].speed
+                found[spec.name] = lambda s=spec, u=uniform, v=speed: EdgeBroker(  # type: ignore[misc]
+                    s.name, s.cluster, s.head, balancing, self.workload.catalogue, u, v
+                )
+            elif len(heads) > 1:
+                edges = [s.name for s in self.specs if s.head == spec.name]
+                found[spec.name] = lambda s=spec, u=uniform, e=edges: HeadActor(s.name, s.cluster, e, balancing, u)  # type: ignore[misc]
+        return found
+
+    def _look(self, now: float) -> None:
+        self.sim.advance(now)
+        history = self.history
+        history.at.append(now)
+        for name in self.edges:
+            broker = self.sim.brokers[name]
+            load = broker.measure(now)
+            history.loads[name].append(load)
+            history.clients[name].append(broker.clients)
+            if load.memory.ratio > 1.0 and broker.crashed_at is None:
+                self.sim.fail(name)
+
+    def _note(self, record: Mapping[str, Any]) -> None:
+        if self._trace is not None:
+            self._trace(record)
+        history, kind = self.history, record["kind"]
+        if kind == "broker_session":
+            history.sessions.append(record)
+            if record["how"] == "done":
+                self._expect(record)
+        elif kind == "global_session":
+            history.global_sessions.append(record)
+        elif kind == "offload":
+            self._offloads[record["session"]] = record
+        elif kind == "broker_status":
+            self._settled(record)
+
+    def _expect(self, session: Mapping[str, Any]) -> None:
+        """Remember what was estimated for both sides, to compare when they have settled."""
+        record = self._offloads.get(session["session"])
+        if record is None:
+            return
+        for side, broker, after in (
+            ("offloader", record["giver"], record["giver_after"]),
+            ("acceptor", record["taker"], record["taker_after"]),
+        ):
+            estimate = Estimate(session["at"], broker, side, after["input"], after["output"], after["delay"])
+            self.history.open_estimates[broker] = estimate
+
+    def _settled(self, record: Mapping[str, Any]) -> None:
+        broker = record["broker"]
+        estimate = self.history.open_estimates.get(broker)
+        if estimate is None:
+            return
+        if record["to"] == "OK":
+            load = self.sim.brokers[broker].measure(self.sim.now)
+            estimate.measured = (load.input_ratio, load.output_ratio, load.matching_delay)
+            self.history.estimates.append(estimate)
+        if record["to"] in (
+            "OK",
+            "BUSY",
+            "N/A",
+        ):  # a new session or an overload: what would be measured is not its doing
+            del self.history.open_estimates[broker]

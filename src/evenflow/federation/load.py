@@ -1,0 +1,173 @@
+"""The load of a broker and what it would be with other subscribers (Cheung 2006, Eq. 3.1-3.3 and 4.7-4.16).
+
+Rates are messages per second, delays seconds, bandwidths bits per second, memory bytes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+RATIOS = ("input", "output", "cpu", "memory")
+
+
+class Memory(NamedTuple):
+    """Where a broker's memory goes (Eq. 4.11), and how much there is."""
+
+    input_queue: float = 0.0
+    output_queue: float = 0.0
+    engine: float = 0.0
+    total: float = 0.0
+
+    @property
+    def used(self) -> float:
+        """The memory in use (Eq. 4.11)."""
+        return self.input_queue + self.output_queue + self.engine
+
+    @property
+    def ratio(self) -> float:
+        """The memory utilisation ratio (Eq. 4.12); without a known total nothing is used."""
+        return self.used / self.total if self.total > 0 else 0.0
+
+
+class Change(NamedTuple):
+    """What a broker gains (or loses, below zero): subscriptions, incoming messages per second, output bits per second."""
+
+    subscriptions: int
+    input_rate: float
+    output: float
+
+
+class Load(NamedTuple):
+    """A broker's load as measured, or as estimated.
+
+    Parameters
+    ----------
+    n_subs
+        Subscriptions in the matching engine, those of the system included.
+    matching_delay
+        Seconds to match one message.
+    input_rate
+        Publications that reach the input queue, per second.
+    output_used, output_total
+        Bits per second.
+    cpu
+        The measured CPU utilisation ratio.
+    memory
+        Queues, engine and total.
+    slope
+        Seconds of matching delay per subscription, for a broker that has none yet; Eq. 4.7 says nothing there.
+
+    Examples
+    --------
+    >>> load = Load(100, 0.06, 20.0, 10_000.0, 100_000.0, 0.9)
+    >>> round(load.input_ratio, 6), load.output_ratio
+    (1.2, 0.1)
+    >>> after = load.after(Change(-1, -9.0, -900.0))
+    >>> round(after.input_ratio, 4), after.output_ratio
+    (0.6534, 0.091)
+    """
+
+    n_subs: int
+    matching_delay: float
+    input_rate: float
+    output_used: float
+    output_total: float
+    cpu: float = 0.0
+    memory: Memory = Memory()
+    slope: float = 0.0
+
+    @property
+    def input_ratio(self) -> float:
+        """The input utilisation ratio, rate over the highest matching rate (Eq. 3.1, 3.2)."""
+        return self.input_rate * self.matching_delay
+
+    @property
+    def output_ratio(self) -> float:
+        """The output utilisation ratio (Eq. 3.3)."""
+        return self.output_used / self.output_total
+
+    def ratios(self) -> tuple[float, float, float, float]:
+        """Give the four ratios in which a broker can be overloaded: input, output, CPU, memory."""
+        return self.input_ratio, self.output_ratio, self.cpu, self.memory.ratio
+
+    def above(self, threshold: float) -> bool:
+        """Tell whether any of the four ratios is above a threshold."""
+        return (
+            self.input_rate * self.matching_delay > threshold
+            or self.output_used > threshold * self.output_total
+            or self.cpu > threshold
+            or self.memory.ratio > threshold
+        )
+
+    def after(self, change: Change) -> Load:
+        """Estimate the load after a change (Eq. 4.7 to 4.16).
+
+        CPU follows the input ratio, scaled: with a backlog it is measured at 1 while the input ratio may be half of it.
+        """
+        n = self.n_subs + change.subscriptions
+        rate = max(0.0, self.input_rate + change.input_rate)
+        output = max(0.0, self.output_used + change.output)
+        growth = n / self.n_subs if self.n_subs else 1.0
+        delay = self.matching_delay * growth if self.n_subs else self.slope * n
+        cpu = self._cpu_after(rate, delay)
+        memory = self.memory
+        if memory.total:
+            memory = Memory(
+                memory.input_queue * _over(rate, self.input_rate) * growth,  # Eq. 4.13
+                memory.output_queue * _over(output, self.output_used),  # Eq. 4.14
+                memory.engine * growth,  # Eq. 4.15
+                memory.total,
+            )
+        return Load(n, delay, rate, output, self.output_total, cpu, memory, self.slope)
+
+    def input_ratio_after(self, subscriptions: int, input_rate: float) -> float:
+        """Estimate the input ratio alone (Eq. 4.7, 4.8): the offload algorithms try thousands of changes."""
+        n, rate = self.n_subs, self.input_rate + input_rate
+        if rate <= 0.0:
+            return 0.0
+        return rate * (self.matching_delay * (n + subscriptions) / n if n else self.slope * subscriptions)
+
+    def exceeds_after(self, change: Change, threshold: float) -> bool:
+        """Tell whether a change would lift any ratio above a threshold; the same as ``after(change).above(threshold)``."""
+        ratio = self.input_ratio_after(change.subscriptions, change.input_rate)
+        if ratio > threshold or self.output_used + change.output > threshold * self.output_total:
+            return True
+        if self.input_rate and self.matching_delay:
+            if self.cpu * ratio > threshold * self.input_rate * self.matching_delay:
+                return True
+            if not self.memory.total:
+                return False
+        return self.after(change).above(threshold)
+
+    def _cpu_after(self, rate: float, delay: float) -> float:
+        if self.input_rate and self.matching_delay:
+            return self.cpu * (rate * delay) / (self.input_rate * self.matching_delay)
+        if self.cpu and self.matching_delay:  # no arrivals, but a backlog: only the delay can change
+            return self.cpu * delay / self.matching_delay + rate * delay
+        return rate * delay  # Eq. 4.8: below one the input ratio is the CPU ratio
+
+
+def _over(new: float, old: float) -> float:
+    return new / old if old else 1.0
+
+
+def delay_difference(one: float, other: float, normalization: float) -> float:
+    """Compare two delays as a ratio (Eq. 3.5).
+
+    Examples
+    --------
+    >>> delay_difference(0.02, 0.01, 0.1)
+    0.1
+    """
+    return (one - other) / normalization
+
+
+def smoothed(value: float, before: float | None, alpha: float) -> float:
+    """Smooth a load index (Eq. 3.4); the first value stands for itself.
+
+    Examples
+    --------
+    >>> smoothed(1.0, None, 0.75), smoothed(1.0, 0.0, 0.75)
+    (1.0, 0.75)
+    """
+    return value if before is None else alpha * value + (1.0 - alpha) * before

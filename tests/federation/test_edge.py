@@ -1,0 +1,209 @@
+"""One session between two edge brokers, message by message, and what happens when one is missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from evenflow.actor import Note, Received, Send, Started, Wake, Woken
+from evenflow.federation import messages as m
+from evenflow.federation.catalogue import Catalogue
+from evenflow.federation.edge import EdgeBroker
+from evenflow.federation.load import Load
+from evenflow.federation.pie import Pie
+from evenflow.federation.settings import Balancing
+from evenflow.federation.status import Status
+from evenflow.federation.subscriber import Broken, Connect, Depart, Inbox, Subscriber
+from evenflow.subscriptions.language import parse_subscription
+from evenflow.subscriptions.press import Arrived
+
+SETTINGS = Balancing(press_samples=4)
+
+
+def load(n: int, delay: float, rate: float, out: float = 1000.0) -> Load:
+    return Load(n, delay, rate, out, 1e6, min(1.0, rate * delay))
+
+
+class Pair:
+    """Two brokers and a catalogue of three subscriptions."""
+
+    def __init__(self, settings: Balancing = SETTINGS) -> None:
+        self.catalogue = Catalogue()
+        self.keys = [self.catalogue.key(parse_subscription(f"[class,eq,'{c}']")) for c in "ABC"]
+        self.giver = self.broker("B1", settings)
+        self.taker = self.broker("B2", settings)
+        for actor, measured in ((self.giver, load(60, 0.1, 12.0)), (self.taker, load(20, 0.001, 1.0))):
+            actor.handle(Started({}), 0.0)
+            actor.handle(m.Measured(measured), 0.0)
+            actor.status = Status.OK
+        for number in range(40):
+            self.giver.handle(Received(f"S{number}", m.Subscribe(self.keys[number % 2])), 1.0)
+
+    def broker(self, name: str, settings: Balancing) -> EdgeBroker:
+        return EdgeBroker(name, "C", "B0", settings, self.catalogue, lambda low, _high: low)
+
+    def ask(self) -> m.Request:
+        pie = Pie("B2", "C", Status.OK, (0.001, 0.001, 0.001))
+        commands = self.giver.handle(Received("B2", pie), 10.0)
+        return sent(commands, "B2")[0]
+
+    def agree(self) -> tuple[m.Request, list[Any]]:
+        request = self.ask()
+        reply = sent(self.taker.handle(Received("B1", request), 10.1), "B1")[0]
+        self.giver.handle(Received("B2", reply), 10.2)
+        sample = [(self.keys[0],), (self.keys[1],), (self.keys[0],), (self.keys[1],)]
+        return request, self.giver.handle(Arrived(sample), 11.0)
+
+
+def sent(commands: list[Any], to: str) -> list[Any]:
+    return [c.message for c in commands if isinstance(c, Send) and c.to == to]
+
+
+def test_a_session_from_request_to_done():
+    pair = Pair()
+    request, commands = pair.agree()
+    assert (pair.giver.status, pair.taker.status) == (Status.BUSY, Status.BUSY)
+    announce = sent(commands, "B2")[0]
+    orders = [c for c in commands if isinstance(c, Send) and isinstance(c.message, m.MoveOrder)]
+    assert announce.total == len(orders) > 0
+    pair.taker.handle(Received("B1", announce), 11.1)
+    done: list[Any] = []
+    for order in orders:
+        key = pair.giver.book.key_of[order.to]
+        done = pair.taker.handle(Received(order.to, m.Subscribe(key, request.session, announce.total)), 12.0)
+    message = sent(done, "B1")[0]
+    assert message.arrived == {order.to for order in orders}
+    ended = pair.giver.handle(Received("B2", message), 13.0)
+    assert all(sent(ended, order.to) == [m.LeaveOrder(request.session)] for order in orders)
+    assert (pair.giver.status, pair.taker.status) == (Status.STABILIZING, Status.STABILIZING)
+    notes = [c.record["kind"] for c in [*commands, *ended] if isinstance(c, Note)]
+    assert "offload" in notes
+    assert "broker_session" in notes
+
+
+def test_a_busy_or_stabilising_broker_refuses():
+    pair = Pair()
+    for status in (Status.BUSY, Status.NA, Status.STABILIZING):
+        pair.taker.status = status
+        assert sent(pair.taker.handle(Received("B9", m.Request("x", "input")), 5.0), "B9")[0].status is status
+
+
+def test_a_refusal_leads_to_the_next_and_then_to_the_head():
+    pair = Pair()
+    request = pair.ask()
+    assert request.algorithm == "input"
+    commands = pair.giver.handle(Received("B2", m.Reply(request.session, Status.BUSY)), 10.5)
+    assert sent(commands, "B0") == [m.GlobalRequest("B1")]  # overloaded, and nobody is left to ask
+
+
+def test_an_unanswered_request_counts_as_refused_and_a_late_yes_is_cancelled():
+    pair = Pair()
+    request = pair.ask()
+    reply = sent(pair.taker.handle(Received("B1", request), 10.1), "B1")[0]
+    pair.giver.handle(Woken(("reply", request.session)), 20.0)
+    assert pair.giver.giving is None
+    assert sent(pair.giver.handle(Received("B2", reply), 21.0), "B2") == [m.Cancel(request.session)]
+    pair.taker.handle(Received("B1", m.Cancel(request.session)), 21.1)
+    assert pair.taker.status is Status.STABILIZING
+
+
+def test_who_does_not_arrive_in_time_stays():
+    pair = Pair()
+    request, commands = pair.agree()
+    announce = sent(commands, "B2")[0]
+    pair.taker.handle(Received("B1", announce), 11.1)
+    done = sent(pair.taker.handle(Woken(("taken", request.session)), 500.0), "B1")[0]
+    assert done.arrived == frozenset()
+    ended = pair.giver.handle(Received("B2", done), 500.1)
+    mover = next(c.to for c in commands if isinstance(c, Send) and isinstance(c.message, m.MoveOrder))
+    assert sent(ended, mover) == [m.StayOrder(request.session)]
+    assert not pair.giver.book.leaving
+    late = pair.taker.handle(Received(mover, m.Subscribe(pair.keys[0], request.session, announce.total)), 501.0)
+    assert sent(late, mover) == [m.Refused(request.session)]
+
+
+def test_a_silent_taker_is_asked_and_then_given_up():
+    pair = Pair()
+    request, _ = pair.agree()
+    asked = [pair.giver.handle(Woken(("given", request.session)), 600.0 + n) for n in range(4)]
+    assert [sent(commands, "B2") for commands in asked[:3]] == [[m.AskDone(request.session)]] * 3
+    assert pair.giver.giving is None
+    assert pair.giver.status is Status.STABILIZING
+
+
+def test_a_subscriber_can_ask_how_its_move_ended():
+    pair = Pair()
+    request, _ = pair.agree()
+    assert pair.giver.handle(Received("S0", m.AskMove(request.session)), 20.0) == []  # still under way
+    pair.giver.handle(Received("B2", m.Done(request.session, frozenset({"S0"}))), 30.0)
+    assert sent(pair.giver.handle(Received("S0", m.AskMove(request.session)), 40.0), "S0") == [
+        m.LeaveOrder(request.session)
+    ]
+    assert sent(pair.giver.handle(Received("S39", m.AskMove("old")), 40.0), "S39") == [m.StayOrder("old")]
+
+
+def test_an_empty_session_frees_the_taker_and_rests():
+    pair = Pair(Balancing(press_samples=4, empty_backoff_s=300.0))
+    for number in range(40):
+        pair.giver.handle(Received(f"S{number}", m.Unsubscribe()), 2.0)
+    request, commands = pair.agree()
+    assert sent(commands, "B2") == [m.Cancel(request.session)]
+    pair.giver.status = Status.OK
+    pie = Pie("B2", "C", Status.OK, (0.001, 0.001, 0.001))
+    assert sent(pair.giver.handle(Received("B2", pie), 60.0), "B2") == []
+    assert sent(pair.giver.handle(Received("B2", pie), 320.0), "B2") != []
+
+
+def test_a_watched_cluster_is_forgotten_unless_confirmed():
+    pair = Pair()
+    assert pair.giver.handle(Received("B0", m.Watch("D", "s")), 5.0) == [m.Listen("D")]
+    pair.giver.handle(Received("X1", Pie("X1", "D", Status.BUSY, (0.1, 0.1, 0.01))), 6.0)
+    assert "X1" in pair.giver.board.entries
+    pair.giver.status = Status.BUSY
+    commands = pair.giver.handle(Woken(("detect", pair.giver._detect_at)), 400.0)
+    assert m.Unlisten("D") in commands
+    assert "X1" not in pair.giver.board.entries
+
+
+# -- subscribers --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def subscriber():
+    one = Subscriber(7)
+    one.handle(Connect("B1"), 0.0)
+    return one
+
+
+def test_a_subscriber_moves_when_told_twice(subscriber):
+    first = subscriber.handle(Received("B1", m.MoveOrder("s", 3, "B2")), 1.0)
+    assert first[0] == Send("B2", m.Subscribe(7, "s", 3))
+    assert isinstance(first[1], Wake)
+    assert subscriber.handle(Received("B1", m.LeaveOrder("s")), 2.0) == [Depart("B1")]
+    assert subscriber.home == "B2"
+
+
+def test_a_move_that_is_off_leaves_the_new_broker(subscriber):
+    subscriber.handle(Received("B1", m.MoveOrder("s", 3, "B2")), 1.0)
+    assert subscriber.handle(Received("B1", m.StayOrder("s")), 2.0) == [Send("B2", m.Unsubscribe())]
+    assert (subscriber.home, subscriber.moving) == ("B1", None)
+
+
+def test_orders_of_other_sessions_and_brokers_change_nothing(subscriber):
+    assert subscriber.handle(Received("B9", m.MoveOrder("s", 3, "B2")), 1.0) == []
+    assert subscriber.handle(Received("B1", m.LeaveOrder("s")), 2.0) == []
+
+
+def test_a_broken_home_is_replaced_by_the_one_moved_to(subscriber):
+    subscriber.handle(Received("B1", m.MoveOrder("s", 3, "B2")), 1.0)
+    subscriber.handle(Broken("B1"), 2.0)
+    assert (subscriber.home, subscriber.moving) == ("B2", None)
+
+
+def test_the_inbox_lets_everything_pass_once():
+    inbox = Inbox()
+    assert inbox.take("B0", [1, 2, 5]) == [1, 2, 5]
+    assert inbox.take("B0", [3, 4, 5, 6]) == [3, 4, 6]
+    inbox.close("B0")
+    assert inbox.take("B0", [5, 6, 7]) == [7]
