@@ -8,6 +8,8 @@ import pytest
 from evenflow.experiments.dlber_graph import power_law, read_graph, skewed_homes
 from evenflow.experiments.dlber_live import LiveSettings, measure
 
+pytestmark = pytest.mark.long  # a round is a job of about a second, and a run has hundreds of them
+
 
 @pytest.fixture(scope="module")
 def row(spark):
@@ -38,7 +40,6 @@ def test_added_links_cost_less_than_a_full_run(row):
     assert row["l1_error_added"] < 1e-3
 
 
-@pytest.mark.long
 def test_wiki_vote(spark):
     settings = LiveSettings()
     graph = read_graph("wiki-Vote")
