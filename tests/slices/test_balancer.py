@@ -492,3 +492,31 @@ def test_its_traffic_does_not_grow_with_the_rate_of_items():
     assert slow == fast
     assert slow["Notification"] > 50
     assert slow["Action"] == slow["Confirm"] > 10
+
+
+def test_a_late_confirmation_of_the_grant_leaves_the_sessions_after_it_alone():
+    """Found on real processes: the first node answered late, and slices under way were taken for free ones."""
+    from evenflow.actor import Note, Received, Started
+    from evenflow.policies import EvenCounts
+    from evenflow.slices.algorithm import Planned
+    from evenflow.slices.balancer import LoadBalancer
+    from evenflow.slices.messages import Confirm, Notification
+    from evenflow.slices.settings import BalancerSettings
+
+    def balancer():
+        return LoadBalancer(Planned(EvenCounts()), BalancerSettings(slices=4))
+
+    live, notes = balancer(), []
+
+    def hear(message, now):
+        notes.extend(c.record for c in live.handle(Received("", message), now) if type(c) is Note)
+
+    hear(Notification("a", 4, {"cpu": 0.0}, {}, 1.0, "joined"), 0.0)
+    hear(Notification("b", 4, {"cpu": 0.0}, {}, 1.0, "joined"), 1.0)
+    moving = dict(live.map.moving)
+    assert moving
+    hear(Confirm(1, 1), 2.0)
+    assert live.map.moving == moving
+    again = balancer()
+    again.handle(Started({"notes": notes}), 3.0)
+    assert (again.map.moving, again.map.owner) == (moving, live.map.owner)

@@ -21,6 +21,7 @@ from evenflow.cli.doctor import doctor
 from evenflow.cli.experiment import experiment_group
 from evenflow.cli.grow import grow
 from evenflow.cli.match import match
+from evenflow.cli.node import balancer, node
 from evenflow.cli.offload import offload
 from evenflow.cli.output import say
 from evenflow.cli.plan import plan
@@ -35,11 +36,13 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help pages take half the time, and a pipe can search them
     pretty_exceptions_enable=False,  # a bug shows Python's own traceback, which a report can quote
 )
+app.command()(balancer)
 app.command()(cover)
 app.command()(demo)
 app.command()(doctor)
 app.command()(grow)
 app.command()(match)
+app.command()(node)
 app.command()(offload)
 app.command()(plan)
 app.command()(run)

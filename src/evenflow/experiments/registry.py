@@ -21,6 +21,7 @@ FAMILIES: dict[str, str] = {
     "dlber": "evenflow.experiments.dlber",
     "ami": "evenflow.experiments.ami",
     "padres": "evenflow.experiments.padres",
+    "dds": "evenflow.experiments.dds",
 }
 """Family name to module; a name like ``slices-join`` belongs to the family ``slices``."""
 

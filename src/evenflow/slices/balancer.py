@@ -282,7 +282,8 @@ class LoadBalancer:
         for s in session.slices:
             if session.phase is Phase.ROLLED_BACK:
                 self.map.owner[s] = session.giver
-            self.map.moving.pop(s, None)
+            if session.giver:  # a grant that is confirmed late: its slices may be on the move again
+                self.map.moving.pop(s, None)
         return out + self._begin_next(session.giver, now)
 
     def _note(self, session: Session, now: float, why: str = "") -> Note:
@@ -342,6 +343,9 @@ class LoadBalancer:
 
     def _fold(self, session: Session) -> None:
         ended = session.phase in ENDED
+        if ended and not session.giver:  # a grant counts from its order; its slices may be on the move by now
+            self.sessions.pop(session.id, None)
+            return
         owner = session.giver if session.phase is Phase.ROLLED_BACK else session.taker
         for s in session.slices:
             self.map.owner[s] = owner

@@ -48,6 +48,16 @@ class Ledger:
         self._marks: dict[int, int] = dict(marks or {})
         self._done: set[int] = set(done)
 
+    @property
+    def marks(self) -> dict[int, int]:
+        """Return a copy of the marks by publisher, for who writes the ledger down."""
+        return dict(self._marks)
+
+    @property
+    def done(self) -> set[int]:
+        """Return a copy of the items above the marks, for who writes the ledger down."""
+        return set(self._done)
+
     def __contains__(self, item: int) -> bool:
         return item in self._done or (item & _MASK) < self._marks.get(item >> ID_BITS, 0)
 

@@ -61,6 +61,11 @@ class Publisher:
         """How many items are still kept."""
         return len(self._open)
 
+    @property
+    def exhausted(self) -> bool:
+        """Whether the schedule has ended."""
+        return self.written > 0 and self._next is None
+
     def handle(self, event: Any, now: float) -> list[Command | Publish]:
         """Write what is due, forget what is acknowledged, write again what is not."""
         kind = type(event)
