@@ -51,9 +51,7 @@ def main() -> None:
         writer.trigger(availableNow=True).start(f"{folder}/out").awaitTermination()
         found = spark.read.parquet(f"{folder}/out").toPandas().sort_values("n").groupby("machine").last()
         for machine, row in found.iterrows():
-            print(
-                f"{machine}: heat = {row.offset:.3f} + {row.slope:.3f} load ({row.n:.0f} readings, off by {row.worst:.2f})"
-            )
+            print(f"{machine}: {row.offset:.3f} + {row.slope:.3f} load, {row.n:.0f} readings, off by {row.worst:.2f}")
     spark.stop()
 
 

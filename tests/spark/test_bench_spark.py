@@ -64,6 +64,7 @@ def test_the_state_bench_has_its_fields(spark):
         assert row["ratio"] > 0
 
 
+@pytest.mark.long
 def test_the_skew_bench_has_its_fields(spark):
     result = bench_spark_skew(["waiting"], batches=1, rows=400, scale=0.02, spark=spark)
     ours, plain = result["rows"]

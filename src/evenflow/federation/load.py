@@ -156,8 +156,8 @@ def delay_difference(one: float, other: float, normalization: float) -> float:
 
     Examples
     --------
-    >>> delay_difference(0.02, 0.01, 0.1)
-    0.1
+    >>> delay_difference(0.75, 0.25, 0.5)
+    1.0
     """
     return (one - other) / normalization
 
