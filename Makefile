@@ -20,7 +20,7 @@ demo: java  ## installs what is missing and shows the balancer at work
 	@$(BIN)/evenflow demo
 
 test: java lint  ## installs what is missing, checks the style and runs the tests
-	$(BIN)/python -m pytest -m "not long" --durations=15 -n 3 --dist loadscope --no-loadscope-reorder
+	$(BIN)/python -m pytest -m "not long" --durations=15 -n 2 --dist loadscope --no-loadscope-reorder
 
 test-long: java  ## the campaigns that make test leaves out, and the properties on fresh examples
 	$(BIN)/python -m pytest -m long --durations=15
