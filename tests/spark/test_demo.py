@@ -18,7 +18,7 @@ def runs(spark, tmp_path_factory):
 def test_only_the_balanced_run_moves_slices_and_both_give_the_same(runs):
     both, unbalanced, balanced = runs
     assert unbalanced.moves == 0
-    assert balanced.moves > 0
+    assert balanced.moves > 0, balanced.events
     assert any("least_moves" in event for event in balanced.events)
     same, rows = both.same("unbalanced", "balanced")
     assert same

@@ -59,6 +59,7 @@ class Arm:
     balanced: bool
     batches: dict[int, Batch] = field(default_factory=dict)
     moves: int = 0
+    planned: int = 0
     events: list[str] = field(default_factory=list)
     finished: set[int] = field(default_factory=set)
     seconds: float = 0.0
@@ -72,6 +73,7 @@ class Arm:
         elif record["kind"] == "move":
             self.moves += 1
         elif record["kind"] == "plan":
+            self.planned += len(record["moves"]) * record["carried_out"]
             before, after = record["max_over_mean"]
             ways = Counter((move["giver"], move["taker"]) for move in record["moves"])
             moved = ", ".join(f"{count} {giver} → {taker}" for (giver, taker), count in sorted(ways.items()))
@@ -187,11 +189,12 @@ class Runs:
         return arm
 
     def _over(self, arm: Arm, query: BalancedQuery) -> bool:
-        """Say whether every file went through and no slice is under way."""
+        """Say whether every file went through and every move that was decided is in the trace, which follows the log."""
         error = query.exception()
         if error is not None:
             raise error
-        return len(arm.finished) >= self.stream.batches <= len(arm.batches) and not query.routes().sessions
+        through = len(arm.finished) >= self.stream.batches <= len(arm.batches)
+        return through and arm.moves >= arm.planned and not query.routes().sessions
 
     def same(self, first: str, second: str) -> tuple[bool, int]:
         """Say whether two runs wrote the same, and that every reading was counted once; return also how many rows."""
