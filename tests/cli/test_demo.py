@@ -18,7 +18,8 @@ def told(name="balanced", moves=3):
             arm.take({"kind": "sample", "rows": 50, "batch": batch, "node": f"lane-{lane}", "load": load})
         arm.timed({"batchId": batch, "durationMs": {"triggerExecution": 1000}, "sources": [{"numInputRows": 100}]})
     move = {"giver": "1", "taker": "0"}
-    arm.take({"kind": "plan", "max_over_mean": [1.5, 1.0], "policy": "least_moves", "moves": [move] * moves})
+    plan = {"kind": "plan", "max_over_mean": [1.5, 1.0], "policy": "least_moves", "moves": [move] * moves}
+    arm.take({**plan, "carried_out": True})
     for _ in range(moves):
         arm.take({"kind": "move"})
     return arm

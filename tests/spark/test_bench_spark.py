@@ -27,6 +27,7 @@ def same_store(request):
         conf.unset(name) if value is None else conf.set(name, value)
 
 
+@pytest.mark.long
 def test_every_variant_computes_the_same(spark, tmp_path):
     write_rows(tmp_path / "in", rows=400, keys=20, files=2)
     known: dict[int, tuple[int, float, float]] = {}

@@ -1,4 +1,4 @@
-"""The same test file through Spark Connect, in a process of its own: one process holds classic or Connect sessions."""
+"""The same test files through Spark Connect, in a process of its own: one process holds classic or Connect sessions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-PLANE = Path(__file__).with_name("test_plane.py")
+HERE = Path(__file__).parent
 
 
 def through_connect(*words: str) -> None:
     ended = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", str(PLANE), *words],
+        [sys.executable, "-m", "pytest", "-q", *(str(HERE / word) for word in words)],
         env={**os.environ, "EVENFLOW_TEST_CONNECT": "1"},
         capture_output=True,
         text=True,
@@ -24,10 +24,14 @@ def through_connect(*words: str) -> None:
     assert ended.returncode == 0, ended.stdout[-6000:]
 
 
-def test_moves_and_restarts_through_connect():
-    through_connect("-k", "moves_and_restarts")
+def test_sessions_matching_moves_and_restarts_through_connect():
+    through_connect(
+        "test_session.py",
+        "test_match.py::test_frames_directories_and_streams_match_on_any_session",
+        "test_plane.py::test_moves_and_restarts_change_nothing_of_the_output",
+    )
 
 
 @pytest.mark.long
 def test_the_whole_file_through_connect():
-    through_connect()
+    through_connect("test_plane.py")

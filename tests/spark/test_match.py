@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -293,34 +290,32 @@ def test_lines_that_cannot_be_read_are_told_with_their_place(tmp_path: Path, cap
     assert len(caplog.messages) == 6
 
 
-def test_connect_gives_the_same(tmp_path: Path) -> None:
+def test_frames_directories_and_streams_match_on_any_session(spark: SparkSession, tmp_path: Path) -> None:
+    import evenflow
+
     (tmp_path / "rules").mkdir()
     (tmp_path / "rules" / "1").write_text("+a\t[symbol,eq,'A']\n")
     (tmp_path / "events").mkdir()
     (tmp_path / "events" / "1.json").write_text('{"symbol":"A"}\n{"symbol":"B"}\n')
-    program = textwrap.dedent(f"""
-        import json, evenflow
-        from evenflow.spark.session import QUICK_START, local_session
-        spark = local_session(1, connect=True, settings=QUICK_START)
-        place = {str(tmp_path)!r}
-        events = spark.createDataFrame([("A", 1), ("B", 5)], "symbol string, volume int")
-        rules = spark.createDataFrame([(1, "[volume,>,2]"), (2, "[symbol,eq,*]")], "id int, subscription string")
-        lists = evenflow.match(events, rules).orderBy("symbol").collect()
-        pairs = evenflow.match(events, place + "/rules", output="pairs").collect()
-        stream = spark.readStream.schema("symbol string").json(place + "/events")
-        for name, source in (("directory", place + "/rules"), ("frame", rules.limit(2))):
-            query = (evenflow.match(stream, source, output="counts").writeStream.format("parquet")
-                .option("checkpointLocation", place + "/checkpoint-" + name).option("path", place + "/out-" + name)
-                .trigger(availableNow=True).start())
-            query.awaitTermination(60)
-        streamed = [sorted((r.symbol, r.matches) for r in spark.read.parquet(place + "/out-" + name).collect())
-            for name in ("directory", "frame")]
-        print(json.dumps([[r.matches for r in lists], [r.subscription for r in pairs], streamed]))
-        spark.stop()
-    """)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    lists, pairs, streamed = json.loads(done.stdout.splitlines()[-1])
-    assert lists == [[2], [1, 2]]
-    assert pairs == ["a"]
-    assert streamed == [[["A", 1], ["B", 0]], [["A", 1], ["B", 1]]]
+    events = spark.createDataFrame([("A", 1), ("B", 5)], "symbol string, volume int")
+    rules = spark.createDataFrame([(1, "[volume,>,2]"), (2, "[symbol,eq,*]")], "id int, subscription string")
+    lists = evenflow.match(events, rules).orderBy("symbol").collect()
+    assert [list(row.matches) for row in lists] == [[2], [1, 2]]
+    pairs = evenflow.match(events, str(tmp_path / "rules"), output="pairs").collect()
+    assert [row.subscription for row in pairs] == ["a"]
+    stream = spark.readStream.schema("symbol string").json(str(tmp_path / "events"))
+    for name, source, counts in (
+        ("directory", str(tmp_path / "rules"), [("A", 1), ("B", 0)]),
+        ("frame", rules.limit(2), [("A", 1), ("B", 1)]),
+    ):
+        query = (
+            evenflow.match(stream, source, output="counts")
+            .writeStream.format("parquet")
+            .option("checkpointLocation", str(tmp_path / f"checkpoint-{name}"))
+            .option("path", str(tmp_path / f"out-{name}"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination(120)
+        found = spark.read.parquet(str(tmp_path / f"out-{name}")).collect()
+        assert sorted((row.symbol, row.matches) for row in found) == counts

@@ -63,24 +63,25 @@ class Custody:
         self.done: dict[Key, None] = {}
         self.locked: dict[int, Key] = {}
         self.selection = Selection(graph, tree, unit, walk)
-        self._changes = 0  # of what is here; with the version of the sizes it says whether a sum still holds
-        self._summed = (-1, -1)
-        self._memory = 0.0
-        self._measured = (-1, -1)
-        self._transfers: dict[str, list[Transfer]] = {}
+        self._memory: float | None = None  # None, or a sum that still holds
+        self._resized = True  # since the transfers were measured
+        self._transfers: dict[str, list[Transfer]] | None = None  # None, or those that are free, as measured
 
     # -- what it comes to -----------------------------------------------------------------------
 
     def memory(self) -> float:
         """Return the memory in use; an operator under way counts on both sides."""
-        stamp = (self.sizes.version, self._changes)
-        if stamp != self._summed:
+        if self._memory is None:
             size = self.sizes.__getitem__
             self._memory = sum(map(size, self.owned), 0.0)
             if self.taking or self.giving:
                 self._memory += sum(map(size, self.under_way()))
-            self._summed = stamp
         return self._memory
+
+    def resized(self) -> None:
+        """Form sums anew: an operator that is counted here has another size now."""
+        self._memory = self._transfers = None
+        self._resized = True
 
     def under_way(self) -> Iterable[int]:
         """Return the operators that are counted here although they do not run here."""
@@ -93,25 +94,26 @@ class Custody:
 
     def transfers(self, to: str | None = None) -> list[Transfer]:
         """Return the available transfers whose operators are all free, measured now."""
-        stamp = (self.sizes.version, self._changes)
-        if stamp != self._measured:
+        if self._transfers is None:
             self._transfers = self._measure()
-            self._measured = stamp
         if to is not None:
             return self._transfers.get(to, [])
         return [t for found in self._transfers.values() for t in found]
 
     def _measure(self) -> dict[str, list[Transfer]]:
-        sizes, free = self.sizes, self.free
-        restricted = bool(self.locked or self.taking)
-        found: dict[str, list[Transfer]] = {}
-        for to, transfers in self.selection.by_taker().items():
-            for number, (ops, _, known) in enumerate(transfers):
-                size = sizes[ops[0]] if len(ops) == 1 else sum([sizes[op] for op in ops])
-                if size != known:  # few operators change from one look to the next
-                    transfers[number] = Transfer(ops, to, size)
-            found[to] = [t for t in transfers if all(map(free, t.ops))] if restricted else list(transfers)
-        return found
+        sizes, by_taker = self.sizes, self.selection.by_taker()
+        if self._resized or not self.selection.measured:
+            for to, transfers in by_taker.items():
+                for number, (ops, _, known) in enumerate(transfers):
+                    size = sizes[ops[0]] if len(ops) == 1 else sum([sizes[op] for op in ops])
+                    if size != known:  # few operators change from one look to the next
+                        transfers[number] = Transfer(ops, to, size)
+            self._resized, self.selection.measured = False, True
+        taken = {op for op in self.locked if op in self.selection.present}
+        taken.update(op for parcel in self.taking.values() for op in parcel.ops if op not in self.owned)
+        if not taken:
+            return {to: list(transfers) for to, transfers in by_taker.items()}
+        return {to: [t for t in transfers if taken.isdisjoint(t.ops)] for to, transfers in by_taker.items()}
 
     def movable(self, to: str) -> float:
         """Return the memory of all operators that could go to a neighbour, together with others or alone."""
@@ -146,15 +148,16 @@ class Custody:
 
     def load(self, ops: Iterable[int]) -> list[int]:
         """Run operators at once, and return those that are new here."""
-        self._changes += 1
+        self._memory = self._transfers = None
         new = [op for op in dict.fromkeys(ops) if op not in self.owned]
+        self.sizes.watch(new, self)
         self.owned.update(dict.fromkeys(new))
         self.selection.add(new)
         return new
 
     def unload(self, ops: Iterable[int]) -> list[int]:
         """Stop running operators at once, and return those that were here."""
-        self._changes += 1
+        self._memory = self._transfers = None
         gone = [op for op in dict.fromkeys(ops) if op in self.owned]
         for op in gone:
             del self.owned[op]
@@ -163,14 +166,14 @@ class Custody:
 
     def drop(self, transfer: Transfer) -> None:
         """Forget a transfer that was granted, until its operators are looked at again (Listing 5, line 14)."""
-        self._changes += 1
+        self._transfers = None
         self.selection.drop(transfer)
 
     # -- giving ---------------------------------------------------------------------------------
 
     def promise(self, key: Key, transfers: Iterable[Transfer], now: float, *, offered: bool) -> None:
         """Lock operators for a neighbour."""
-        self._changes += 1
+        self._transfers = None
         self.giving[key] = Parcel(Giver.PROMISED, tuple(transfers), now, offered)
         self.locked.update(dict.fromkeys(self.giving[key].ops, key))
 
@@ -185,7 +188,7 @@ class Custody:
         after, action = row
         if parcel is None:
             return action
-        self._changes += 1
+        self._memory = self._transfers = None
         parcel.at = now
         if action is Action.SHIP:
             promised = {(t.ops, t.to) for t in parcel.transfers}
@@ -210,8 +213,9 @@ class Custody:
 
     def expect(self, key: Key, transfers: Iterable[Transfer], now: float, *, offered: bool) -> None:
         """Deploy what was agreed: it counts from now on, and runs once it is shipped."""
-        self._changes += 1
+        self._memory = self._transfers = None
         self.taking[key] = Parcel(Taker.EXPECTING, tuple(transfers), now, offered)
+        self.sizes.watch(self.taking[key].ops, self)
         self.selection.add(self.taking[key].ops)
 
     def on_taker(self, key: Key, event: Event, now: float, ops: Iterable[int] = ()) -> Action | None:
@@ -224,7 +228,7 @@ class Custody:
         after, action = row
         if parcel is None:
             return action
-        self._changes += 1
+        self._memory = self._transfers = None
         parcel.at = now
         if after is not Taker.EXPECTING:
             del self.taking[key]
@@ -232,6 +236,7 @@ class Custody:
             self.selection.remove([op for op in parcel.ops if op not in shipped])
         if after is Taker.RUNNING:
             self.owned.update(dict.fromkeys(ops))
+            self.sizes.watch(ops, self)
             self.selection.add(ops)
             self.done[key] = None
             if len(self.done) > REMEMBERED:
@@ -254,6 +259,7 @@ class Custody:
         self.load(saved["owned"])
         for key, (transfers, offered) in saved["shipped"].items():
             self.giving[key] = Parcel(Giver.SHIPPED, transfers, now, offered)
+            self.sizes.watch(self.giving[key].ops, self)
         for key, (transfers, offered) in saved["expected"].items():
             self.expect(key, transfers, now, offered=offered)
         self.done = dict.fromkeys(saved["done"])

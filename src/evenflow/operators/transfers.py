@@ -62,6 +62,7 @@ class Selection:
         self._transfers: dict[int, list[Transfer]] = {}
         self._feeders: dict[int, str | None] = {}
         self._by_taker: dict[str, list[Transfer]] | None = None
+        self.measured = False  # whether the sizes in those lists are somebody's measurements
 
     def __iter__(self) -> Iterator[Transfer]:
         for op in self.present:
@@ -78,6 +79,7 @@ class Selection:
             for transfer in self:
                 found.setdefault(transfer.to, []).append(transfer)
             self._by_taker = found
+            self.measured = False
         return self._by_taker
 
     def movable(self, to: str) -> list[int]:
