@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow import policies
+from evenflow import policies, strict_json
 from evenflow.draft import Settings
 from evenflow.errors import BadInput, nearest
 from evenflow.model import ONE_DIMENSION, Snapshot
@@ -74,7 +74,7 @@ def _parse(data: bytes, where: str) -> Record:
     if data.count(b'"node"') > MOST_UNITS:  # before parsing, which would take far more memory than the file
         raise BadInput(f"more than {MOST_UNITS} units", f"at most {MOST_UNITS}", f"{where}: units")
     try:
-        found = json.loads(data)
+        found = strict_json.loads(data)
     except json.JSONDecodeError as error:
         place = f"{where}: line {error.lineno}, column {error.colno}"
         raise BadInput(f"malformed JSON ({error.msg})", "a JSON object", place) from error

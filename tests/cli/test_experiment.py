@@ -20,6 +20,7 @@ REFUSED = {
     "no value": (["toy-double", "--set", "nodes"], "key=value"),
     "key twice": (["toy-double", "--set", "nodes=1", "--set", "nodes=2"], "twice"),
     "not a number": (["toy-double", "--set", "nodes=many"], "a whole number"),
+    "a number only to Python": (["toy-double", "--set", "nodes=1_0"], "a whole number"),
     "below the range": (["toy-double", "--set", "nodes=0"], "from 1 to 1000"),
     "nan": (["toy-double", "--set", "skew=nan"], "a finite number"),
     "infinite": (["toy-double", "--set", "skew=inf"], "a finite number"),

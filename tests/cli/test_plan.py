@@ -165,6 +165,7 @@ BAD = [
     ("", "given an empty file"),
     (" \n", "given an empty file"),
     ('{"nodes": [', "line 1, column 12: given malformed JSON"),
+    ('{"nodes": [], "nodes": []}', "the key 'nodes' stands twice"),
     ('{\n "nodes": [],\n "units": [}\n', "line 3, column 12: given malformed JSON"),
     ("[]", "given [], allowed is a JSON object"),
     ("[" * 100_000, "JSON that cannot be read"),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from evenflow import strict_json
 from evenflow.errors import BadInput
 from evenflow.experiments.ami_workload import Change, Scenario
 from evenflow.operators.graph import Graph
@@ -25,7 +25,7 @@ def read_scenario(path: Path) -> Scenario:
         When the file cannot be read, or something in it is not as it must be.
     """
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = strict_json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadInput(f"'{path}' ({error.strerror})", "a file that can be read", "--scenario") from None
     except ValueError as error:

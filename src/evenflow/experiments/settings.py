@@ -138,14 +138,16 @@ def _parse_bool(text: str, where: str) -> bool:
 
 def _parse_int(text: str, where: str) -> int:
     try:
-        return int(text)
+        if "_" not in text:  # Python's own 1_000 is no number elsewhere
+            return int(text)
     except ValueError:
-        raise BadInput(repr(text), "a whole number", where) from None
+        pass
+    raise BadInput(repr(text), "a whole number", where)
 
 
 def _parse_float(text: str, where: str) -> float:
     try:
-        value = float(text)
+        value = float(text) if "_" not in text else math.nan
     except ValueError:
         value = math.nan
     if not math.isfinite(value):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, get_args
 
+from evenflow import strict_json
 from evenflow.errors import BadInput, nearest
 from evenflow.federation.decide import decide
 from evenflow.federation.load import Load, Memory
@@ -80,7 +80,7 @@ def _load_json(load: Load) -> dict[str, Any]:
 
 def _parse(data: bytes, where: str) -> Any:
     try:
-        found = json.loads(data)
+        found = strict_json.loads(data)
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
         raise BadInput(f"text that is no JSON ({error})", "an offload case as a JSON object", where) from error
     if isinstance(found, dict) and "input" in found:
