@@ -20,7 +20,7 @@ from evenflow.errors import BadInput
 from evenflow.subscriptions import matching
 from evenflow.subscriptions.columns import Predicates, read_lines
 from evenflow.subscriptions.language import Publication, Subscription, format_subscription, matches, parse_subscription
-from evenflow.subscriptions.matching import Index
+from evenflow.subscriptions.matching import Engine, Index
 from evenflow.subscriptions.result import Matches
 
 ENGINES = ["numpy", "numba"]
@@ -121,6 +121,22 @@ def test_engines_agree_on_many_events(seed: int, count: int, events: int) -> Non
     rows = [{k: v for k, v in row.items() if v is not None} for row in table.take(pa.array(some)).to_pylist()]
     named = {i: parse_subscription(line) for i, line in enumerate(lines)}
     assert [one.lists()[int(i)].as_py() for i in some] == expected(named, rows)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "numba"])
+@pytest.mark.parametrize("count", [3, 3000])  # few matches and many: two ways to sort
+def test_chunks_are_named_in_the_order_of_the_numbers(engine: Engine, count: int) -> None:
+    random = np.random.default_rng(count)
+    reading = read_lines([f"[x,>,{random.integers(0, 20)}]" for _ in range(count)])
+    names = random.permutation(5 * count)[:count]
+    events = pa.table({"x": random.integers(0, 25, 200)})
+    for ids in (pa.array(names.astype(np.int32)), pa.array(names), pa.array(map(str, names))):
+        found = Index.from_columns(ids, reading.predicates, engine=engine).match(events)
+        wanted = [ids.take(pa.array(chunk.numbers)) for chunk in found.chunks()]
+        got = list(found.named())
+        assert [list(offsets) for _, offsets, _ in got] == [list(chunk.offsets) for chunk in found.chunks()]
+        assert [part for *_, part in got] == wanted
+        assert sum(map(len, wanted)) > 0
 
 
 def _random_line(random: np.random.Generator) -> str:

@@ -35,7 +35,10 @@ class LiveSettings:
     policy: Literal["fill_to_mean", "ask_when_idle", "dlber"] = setting("fill_to_mean", "who moves groups")
     tolerance: float = setting(3e-8, "change of a rank, of mean 1, that is passed on", low=1e-12, high=1.0)
     coarse: float | None = setting(3e-6, "a second tolerance at which links are added; none leaves it out", low=1e-12)
-    budget_s: float = setting(0.05, "CPU seconds of a lane for triggers in one round: the heartbeat", low=0.001)
+    budget_s: float = setting(0.3, "most CPU seconds of a lane for triggers in one round: the heartbeat", low=0.001)
+    least_s: float = setting(
+        0.03, "least CPU seconds of a balanced round, which ends soon after an average lane is through", low=0.001
+    )
     trigroup_s: float = setting(0.002, "predicted CPU seconds of a trigger group", low=1e-6)
     added_pct: float = setting(1.0, "links that are added at the end, per cent", low=0.0, high=100.0)
 
@@ -145,7 +148,8 @@ def _start(
         direct=True,
     )
     placed = Placed(lambda: pagerank(tolerance, DAMPING), homes, worker)
-    run = TriggerRun(spark, placed, settings.lanes, policy, settings.budget_s)
+    least_s = None if isinstance(policy, NoBalancing) else settings.least_s
+    run = TriggerRun(spark, placed, settings.lanes, policy, settings.budget_s, least_s)
     shares: dict[int, list[int]] = {lane: [] for lane in range(settings.lanes)}
     for page in graph.pages:
         shares[homes[page]].append(page)

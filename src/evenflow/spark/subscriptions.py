@@ -163,10 +163,9 @@ class _Matching:
             if self.counted:
                 yield self._rows(kept, pa.array(found.counts()))
             else:
-                for chunk in found.chunks():
-                    ids = found.ids.take(pa.array(chunk.numbers))
-                    lists = pa.ListArray.from_arrays(pa.array(chunk.offsets.astype(np.int32)), ids)
-                    yield self._rows(kept.slice(chunk.first, len(lists)), lists)
+                for first, offsets, ids in found.named():
+                    lists = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), ids)
+                    yield self._rows(kept.slice(first, len(lists)), lists)
             if dead.num_rows:
                 nothing = pa.nulls(dead.num_rows, pa.int64() if self.counted else pa.list_(found.ids.type))
                 rows = dead.select([*self.names, "error"]).combine_chunks().to_batches()[0]

@@ -35,11 +35,16 @@ ARROW: Final = pa.schema(
 STATE, MAIL, REPORT = "state", "mail", "report"
 MASTER: Final = "master"
 OUTSIDE: Final = -1
+MORE: Final = 1.25  # a lane may work so much longer than the average lane of the last round
 
 
 def lane_name(lane: int) -> str:
     """Return the name of a lane's worker."""
     return f"lane-{lane}"
+
+
+def _number(name: str) -> int:
+    return int(name.removeprefix("lane-"))
 
 
 @dataclass(frozen=True)
@@ -95,7 +100,8 @@ class LaneRound:
         worker.restore(states[0]["body"])
         before, executed_before = worker.state.busy_s, worker.state.counts.get("executed", 0)
         out = _Outbox(worker, self.now)
-        mail = sorted((row for row in given if row["kind"] == MAIL), key=lambda row: (row["sender"], row["number"]))
+        mail = [row for row in given if row["kind"] == MAIL]
+        mail.sort(key=lambda row: (row["sender"] == OUTSIDE, row["sender"], row["number"]))  # orders see all news
         for row in mail:
             sender = MASTER if row["sender"] == OUTSIDE else lane_name(row["sender"])
             messages = pickle.loads(row["body"])  # noqa: S301 - written by our own round
@@ -148,7 +154,7 @@ class _Outbox:
                 if command.to == MASTER:
                     self.beats.append(command.message)
                 else:
-                    self.mail.setdefault(int(command.to.removeprefix("lane-")), []).append(command.message)
+                    self.mail.setdefault(_number(command.to), []).append(command.message)
 
     def work(self, budget_s: float) -> None:
         """Run triggers until the budget is used up or nothing waits."""
@@ -186,13 +192,17 @@ class TriggerRun:
         Moves groups between lanes; the same that virtual time runs.
     budget_s
         CPU seconds that a lane may spend on triggers in one round.
+    least_s
+        With it a round ends soon after an average lane would be through, by the last round, but not before this:
+        what a fuller lane has left then can be lent, instead of being waited for.
     """
 
     spark: SparkSession
     placed: Placed
     lanes: int
     policy: Policy
-    budget_s: float = 0.05
+    budget_s: float = 0.3
+    least_s: float | None = None
     reports: list[list[Report]] = field(default_factory=list)
     wall_s: float = 0.0
     instructed: int = 0
@@ -203,6 +213,7 @@ class TriggerRun:
         self._table: DataFrame | None = None
         self._orders: dict[int, list[Any]] = {}
         self._number = 0
+        self._budget_s = self.budget_s if self.least_s is None else self.least_s
 
     def start(self, rows: Callable[[int], Rows], triggers: tuple[str, ...]) -> None:
         """Put the rows on their lanes and invoke triggers for all of them."""
@@ -229,7 +240,7 @@ class TriggerRun:
             given = given.unionByName(self._frame(mail))
             self._orders = {}
         self._number += 1
-        task = LaneRound(self.placed, self.budget_s, float(self._number))
+        task = LaneRound(self.placed, self._budget_s, float(self._number))
         # Without the checkpoint every round would contain all rounds before it; and what a time budget cut off
         # cannot be computed again, so a lost block must be an error, not another result.
         done = given.repartitionById(self.lanes, "lane").mapInArrow(task, SCHEMA).localCheckpoint(eager=False)
@@ -267,10 +278,13 @@ class TriggerRun:
         for report in reports:
             beat = report.beat._replace(load_s=report.beat.load_s + expected[report.lane], at=now)
             self._master.handle(Received(lane_name(report.lane), beat), now)
+        if self.least_s is not None:
+            worked = sum(report.busy_s for report in reports) / len(reports)
+            self._budget_s = min(self.budget_s, max(self.least_s, MORE * worked))
         for command in self._master.handle(Woken("decide"), now):
             if isinstance(command, Send):
                 self.instructed += 1
-                self._orders.setdefault(int(command.to.removeprefix("lane-")), []).append(command.message)
+                self._orders.setdefault(_number(command.to), []).append(command.message)
 
     def _frame(self, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
         table = pa.Table.from_pylist([dict(zip(ARROW.names, row, strict=True)) for row in rows], ARROW)

@@ -234,16 +234,19 @@ def drop_dead(offsets: Int64s, values: Int32s, alive: Bools) -> tuple[Int64s, In
 
 
 @_compiled
-def sort_lists(offsets: Int64s, values: Int32s, limit: int) -> None:
-    """Sort each event's part of ``values`` in place; every value is below ``limit``.
+def sort_and_name(offsets: Int64s, values: Int32s, table: Int32s) -> None:
+    """Sort each event's part of ``values`` in place, and replace every value by what the table has at it.
 
     A long list is set as bits and read back in order, which is faster than comparing.
     """
+    limit = len(table)
     bitmap = np.zeros((limit + 63) >> 6, dtype=np.uint64)
     for event in range(len(offsets) - 1):
         begin, end = offsets[event], offsets[event + 1]
         if (end - begin) * 64 < limit:
             values[begin:end].sort()
+            for i in range(begin, end):
+                values[i] = table[values[i]]
             continue
         for i in range(begin, end):
             bitmap[values[i] >> 6] |= np.uint64(1) << np.uint64(values[i] & 63)
@@ -253,6 +256,12 @@ def sort_lists(offsets: Int64s, values: Int32s, limit: int) -> None:
             bitmap[word] = 0
             while left != 0:
                 lowest = left & (~left + np.uint64(1))
-                values[at] = (word << 6) + _BIT_OF[(lowest * _DEBRUIJN) >> np.uint64(58)]
+                values[at] = table[(word << 6) + _BIT_OF[(lowest * _DEBRUIJN) >> np.uint64(58)]]
                 at += 1
                 left ^= lowest
+
+
+@_compiled
+def sort_lists(offsets: Int64s, values: Int32s, limit: int) -> None:
+    """Sort each event's part of ``values`` in place; every value is below ``limit``."""
+    sort_and_name(offsets, values, np.arange(limit, dtype=np.int32))

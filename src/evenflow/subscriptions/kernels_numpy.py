@@ -191,3 +191,9 @@ def sort_lists(offsets: Int64s, values: Int32s, limit: int) -> None:  # noqa: AR
     joined = (event << 32) | values
     joined.sort()
     values[:] = joined & np.int64(0xFFFFFFFF)
+
+
+def sort_and_name(offsets: Int64s, values: Int32s, table: Int32s) -> None:
+    """Sort each event's part of ``values`` in place, then replace every value by what the table has at it."""
+    sort_lists(offsets, values, len(table))
+    values[:] = table[values]

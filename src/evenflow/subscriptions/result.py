@@ -121,6 +121,17 @@ class Matches:
                 self._kernels.sort_lists(offsets, numbers, len(self.ids))
             yield Chunk(first, offsets, numbers)
 
+    def named(self) -> Iterator[tuple[int, Int64s, pa.Array]]:
+        """Give each chunk's first event, its offsets, and the ids in the order of their numbers."""
+        if pa.types.is_int32(self.ids.type) and not self.ids.null_count:
+            table = self.ids.to_numpy()
+            for chunk in self.chunks(ordered=False):
+                self._kernels.sort_and_name(chunk.offsets, chunk.numbers, table)
+                yield chunk.first, chunk.offsets, pa.array(chunk.numbers)
+        else:
+            for chunk in self.chunks():
+                yield chunk.first, chunk.offsets, self.ids.take(pa.array(chunk.numbers))
+
     def lists(self) -> pa.ChunkedArray:
         """Give the ids that each event matches, ascending: as numbers if every id is an integer, else by code point."""
         ids, chunks = self._by_id()
