@@ -31,7 +31,7 @@ class Links:
     def fate(self, sender: str, to: str, message: Any, now: float) -> list[float]:
         """Return the one delay of a message."""
         carried = sum(len(part.invocations) for part in _parts(message) if type(part) is Lend)
-        arrival = max(self.arrival.get((sender, to), 0.0), now + self.latency_s + carried * self.transfer_s)
+        arrival = max(self.arrival.get((sender, to), 0.0), now + self.latency_s) + carried * self.transfer_s
         self.arrival[sender, to] = arrival
         return [arrival - now]
 

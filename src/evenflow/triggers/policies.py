@@ -214,7 +214,7 @@ def policy_named(name: str, balancer: BalancerSettings) -> Policy:
         return FillToMean(2 * balancer.asking_s, band=0.1)
     if name == "ask_when_idle":
         least_s = max(2 * balancer.asking_s, 0.2 * balancer.trigroup_s)
-        return AskWhenIdle(least_s, fresh_s=5 * balancer.asking_s, level_above_s=balancer.heartbeat_s)
+        return AskWhenIdle(least_s, fresh_s=5 * balancer.asking_s, level_above_s=2 * balancer.heartbeat_s)
     if name == "none":
         return NoBalancing()
     raise BadInput(repr(name), nearest(name, POLICIES), "policy")

@@ -6,7 +6,7 @@ Law: an invocation is waiting, running or lent, in one place; its effect is appl
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +32,8 @@ from evenflow.triggers.messages import (
 from evenflow.triggers.settings import WorkerSettings
 from evenflow.triggers.store import Rows
 from evenflow.triggers.waiting import Invocation, Waiting
+
+FIRST_PART, NEXT_PART = 16, 16  # triggers in the first message of a group, and how much larger each next one is
 
 Homes = Callable[[str, Key], str]
 """Table and key of a row to the worker where its data is."""
@@ -288,7 +290,10 @@ class TriggerWorker:
                 writes = [write for write in writes if write[:2] == own]
             self._send(invocation.home, Result(invocation.lease, read, tuple(writes)))
         else:
-            self._effect((invocation.trigger, invocation.key), read, writes, now)
+            who = (invocation.trigger, invocation.key)
+            self._effect(who, read, writes, now)
+            if who in state.missed and who not in state.lent and state.missed.pop(who) > read:
+                self._again(*who)
 
     def _effect(self, who: tuple[str, Key], read: int, writes: Any, now: float) -> None:
         """Apply what an execution wrote, unless one that read the same or a later version of the row came first."""
@@ -339,13 +344,20 @@ class TriggerWorker:
                 self._invoke(trigger, key, row)
 
     def _invoke(self, trigger: Any, key: Key, row: Row) -> None:
-        if trigger.when is not None and not trigger.when(row):
+        who = (trigger.name, key)
+        holds = trigger.when is None or trigger.when(row)
+        lent = who in self.state.lent
+        if (lent and (self.settings.coalesce or not holds)) or (not holds and self._runs(who)):
+            # What is under way will write, and then the condition may hold: it is asked again after that.
+            self.state.missed[who] = row[VERSION]
             return
-        if self.settings.coalesce and (trigger.name, key) in self.state.lent:
-            self.state.missed[trigger.name, key] = row[VERSION]
+        if not holds:
             return
         size = trigger.size(row) if trigger.size is not None else 0.0
         self.state.waiting.add(Invocation(trigger.name, key, size))
+
+    def _runs(self, who: tuple[str, Key]) -> bool:
+        return any((i.trigger, i.key) == who and not i.home for i, *_ in self.state.running.values())
 
     # -- lending --------------------------------------------------------------------------------
 
@@ -390,9 +402,15 @@ class TriggerWorker:
             takers[taker] = takers.get(taker, 0) + 1
             rows[place] = state.rows.copied(*place)
             leased.append(invocation._replace(home=self.name, lease=state.last_lease))
-        self._count("lends")
         self._count("lent", len(group))
-        self._send(taker, Lend(number, tuple(leased), rows))
+        for begin, end in _parts(len(leased)):
+            self._count("lends")
+            part = tuple(leased[begin:end])
+            needed = {place: rows[place] for place in map(self._place, part)}
+            self._send(taker, Lend(number if end == len(leased) else NO_NUMBER, part, needed))
+
+    def _place(self, invocation: Invocation) -> tuple[str, Key]:
+        return self.app.triggers[invocation.trigger].table, invocation.key
 
     def _close(self, number: int) -> Lease | None:
         """End a lease, if it is still open."""
@@ -421,11 +439,12 @@ class TriggerWorker:
         missed = self.state.missed.pop(who, 0)
         self._effect(who, result.read, result.writes, now)
         if missed > result.read:
-            self._again(lease)
+            self._again(*who)
 
-    def _again(self, lease: Lease) -> None:
-        trigger = self.app.triggers[lease.trigger]
-        self._invoke(trigger, lease.key, self.state.rows.get(trigger.table, lease.key))
+    def _again(self, name: str, key: Key) -> None:
+        """Ask the condition again, and invoke the trigger if it holds."""
+        trigger = self.app.triggers[name]
+        self._invoke(trigger, key, self.state.rows.get(trigger.table, key))
 
     def _returned(self, body: Return, now: float) -> None:
         """Take leases back that are to go to another worker."""
@@ -466,8 +485,9 @@ class TriggerWorker:
             table = self.app.triggers[invocation.trigger].table
             self.state.copies[home, table, invocation.key].needed += 1
             self.state.waiting.add(invocation)
-        self._asking = False
-        self._told_s = self.load_s  # the master counts with it
+        if lend.number != NO_NUMBER:  # the last part
+            self._asking = False
+            self._told_s = self.load_s  # the master counts with it
 
     def _release(self, invocation: Invocation) -> None:
         place = (invocation.home, self.app.triggers[invocation.trigger].table, invocation.key)
@@ -510,7 +530,8 @@ class TriggerWorker:
         for to in list(self._events):
             self._flush_events(to)
         for to, bodies in self._out.items():
-            self._commands.append(self.state.channels.send(to, bodies[0] if len(bodies) == 1 else tuple(bodies)))
+            for message in _messages(bodies):
+                self._commands.append(self.state.channels.send(to, message[0] if len(message) == 1 else tuple(message)))
         self._out = {}
         if self.settings.resend_s > 0 and not self._resending and not self.state.channels.quiet:
             self._resending = True
@@ -521,3 +542,21 @@ class TriggerWorker:
 
     def _count(self, what: str, by: int = 1) -> None:
         self.state.counts[what] = self.state.counts.get(what, 0) + by
+
+
+def _parts(count: int) -> Iterator[tuple[int, int]]:
+    """Divide a group: its first part is on the way only shortly, and there is work until the next is there."""
+    begin, size = 0, FIRST_PART
+    while begin < count:
+        yield begin, min(count, begin + size)
+        begin, size = begin + size, size * NEXT_PART
+
+
+def _messages(bodies: list[Any]) -> list[list[Any]]:
+    """Let what goes to one worker travel together, but each part of a group for itself."""
+    found: list[list[Any]] = [[]]
+    for body in bodies:
+        if type(body) is Lend and any(type(other) is Lend for other in found[-1]):
+            found.append([])
+        found[-1].append(body)
+    return found
