@@ -29,6 +29,9 @@ test-long: java  ## the campaigns that make test leaves out, and the properties 
 docs: env  ## the documentation as a site in site/html, links checked
 	$(BIN)/python tools/site.py
 
+results: env  ## runs the commands of docs/results.md and writes it; LONG=1 for all of them
+	$(BIN)/python tools/results.py $(if $(LONG),--long)
+
 lint: env  ## ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

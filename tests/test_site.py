@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -80,3 +82,30 @@ def test_the_site_builds_strictly_and_every_page_is_in_its_navigation(site):
     named = set(re.findall(r'"([\w-]+\.md)"', config))
     assert named == {page.name for page in site.SOURCE.glob("*.md")}
     assert "https://unpkg" not in (site.HTML / "index.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def results():
+    spec = importlib.util.spec_from_file_location("results_tool", ROOT / "tools" / "results.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["results_tool"] = module  # its dataclasses look themselves up
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["results_tool"]
+
+
+def test_the_page_of_results_says_what_its_command_gives(results, tmp_path):
+    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    (join,) = [c for c in results.COMMANDS if c.words == "experiment slices-join"]
+    results.run(join, tmp_path / "result.json")
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert results.section(join, result) in page
+    assert set(re.findall(r"^evenflow (.*)$", page, re.MULTILINE)) <= {c.words for c in results.COMMANDS}
+    with pytest.raises(SystemExit, match="rows without no_such_field"):
+        results.section(replace(join, fields=("no_such_field",)), result)
+
+
+def test_a_command_that_fails_ends_everything(results, tmp_path):
+    with pytest.raises(SystemExit, match="exit code 2"):
+        results.run(results.Command("experiment no-such-name", "", ()), tmp_path / "result.json")
+    assert not (tmp_path / "result.json").exists()
