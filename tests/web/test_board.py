@@ -48,3 +48,32 @@ def test_nothing_yet():
     assert board.nodes_now(run) == []
     assert board.imbalance(run) == ([], [])
     assert board.summary(run)["max_over_mean"] == 1.0
+
+
+def samples(at: float, *loads: float) -> list[dict]:
+    return [{"kind": "sample", "at": at, "node": f"lane-{n}", "load": load} for n, load in enumerate(loads)]
+
+
+@pytest.mark.parametrize("form", [{"max_over_mean": [2.0, 1.1]}, {"before": 2.0, "after": 1.1}])
+def test_a_move_shows_what_was_promised_and_what_came(form):
+    plan = {"kind": "plan", "at": 1.5, "policy": "least_moves", "moves": [{"unit": 0}], **form}
+    records = [*lanes(2), *move(0, 1.2, 1, 1, 0), plan, *move(1, 2.0, 0, 0, 1)]
+    before = board.moves_seen(Run.of(records))
+    assert [(m.predicted, m.actual) for m in before] == [
+        (1.1, None),
+        (None, None),
+    ]  # not measured yet; no plan behind it
+    run = Run.of([*records, *samples(2.5, 9.0, 1.0), *samples(4.0, 3.0, 1.0), *samples(9.0, 1.0, 1.0)])
+    assert (board.moves_seen(run)[0].predicted, board.moves_seen(run)[0].actual) == (1.1, 1.5)
+
+
+def test_a_plan_that_was_not_carried_out_promises_nothing():
+    plan = {"kind": "plan", "at": 1.5, "moves": [{"unit": 0}], "max_over_mean": [2.0, 1.1], "carried_out": False}
+    (seen,) = board.moves_seen(Run.of([*lanes(2), plan, *move(1, 2.0, 0, 0, 1)]))
+    assert (seen.predicted, seen.actual) == (None, None)
+
+
+def test_units_that_are_given_out_are_no_moves():
+    given = {"kind": "move", "at": 0.0, "unit": 7, "giver": None, "taker": "lane-0"}
+    run = Run.of([*lanes(2), given])
+    assert (board.moves_seen(run), board.summary(run)["moves"]) == ([], 0)

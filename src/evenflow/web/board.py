@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from evenflow.trace import Run, SessionHistory
@@ -33,13 +35,15 @@ class MoveSeen(NamedTuple):
     outcome: str
     phases: str
     seconds: float | None
+    predicted: float | None = None  # max over mean after the whole plan, as the policy had it
+    actual: float | None = None  # as it was when every node had been measured again
 
 
 def nodes_now(run: Run) -> list[NodeNow]:
     """Return every node that is there, in order of name, with its last load over capacity against the mean."""
     held = Counter(run.owners_at().values())
     draining = _draining(run)
-    known = [run.nodes[name] for name in sorted(run.nodes_at(), key=natural)]
+    known = [run.nodes[name] for name in sorted(run.nodes_at(), key=natural) if not run.nodes[name].head]
     last = {n.name: n.samples[-1] if n.samples else {} for n in known}
     loads = {n.name: float(last[n.name].get("load", 0.0)) for n in known}
     capacity = sum(n.capacity for n in known)
@@ -51,7 +55,7 @@ def nodes_now(run: Run) -> list[NodeNow]:
             loads[n.name],
             n.capacity,
             loads[n.name] / mean if mean else 1.0,
-            held[n.name],
+            int(last[n.name].get("clients", held[n.name])),
             int(last[n.name].get("held_rows", 0)),
         )
         for n in known
@@ -94,11 +98,54 @@ def imbalance(run: Run) -> tuple[list[float], list[float]]:
 def moves_seen(run: Run) -> list[MoveSeen]:
     """Return the moves, the newest first; of systems without sessions, what their balancers noted."""
     if run.sessions:
-        return [_session(s) for s in reversed(run.sessions.values()) if s.giver]
-    return [
-        MoveSeen(m["at"], str(m["unit"]), m["giver"] or "", m["taker"], m.get("why", ""), "done", "", None)
-        for m in reversed(run.moves)
-    ]
+        seen = [_session(s) for s in reversed(run.sessions.values()) if s.giver]
+    else:
+        seen = [
+            MoveSeen(m["at"], str(m["unit"]), m["giver"], m["taker"], m.get("why", ""), "done", "", None)
+            for m in reversed(run.moves)
+            if m["giver"]
+        ]
+    effects = effects_of(run, seen)
+    return [move._replace(predicted=p, actual=a) for move, (p, a) in zip(seen, effects, strict=True)]
+
+
+def effects_of(run: Run, moves: Sequence[MoveSeen]) -> list[tuple[float | None, float | None]]:
+    """Return what the plan behind each move promised, and what was measured when its last move was done.
+
+    The moves of one plan share both: they were decided together.
+    """
+    plans = [plan for plan in run.plans if after_of(plan) is not None]
+    begins = [float(plan["at"]) for plan in plans]
+    behind = [bisect_right(begins, move.at) - 1 for move in moves]
+    ends: dict[int, float] = {}
+    for move, plan in zip(moves, behind, strict=True):
+        ends[plan] = max(ends.get(plan, 0.0), move.at + (move.seconds or 0.0))
+    actual = {plan: evenness_after(run, end) for plan, end in ends.items() if plan >= 0}
+    return [(after_of(plans[plan]), actual[plan]) if plan >= 0 else (None, None) for plan in behind]
+
+
+def after_of(plan: Mapping[str, Any]) -> float | None:
+    """Return max over mean after a plan, in whichever of its two forms a driver wrote it."""
+    if not plan.get("moves") or plan.get("carried_out") is False:
+        return None
+    both = plan.get("max_over_mean")
+    found = both[1] if isinstance(both, list) else plan.get("after")
+    return float(found) if isinstance(found, (int, float)) else None
+
+
+def evenness_after(run: Run, at: float) -> float | None:
+    """Return max over mean of the first samples after a moment; ``None`` until every node has one."""
+    loads = []
+    for name in run.nodes_at():
+        node = run.nodes[name]
+        if node.head:
+            continue
+        place = bisect_right(node.sampled_at, at)
+        if place == len(node.sampled_at):
+            return None
+        loads.append((float(node.samples[place].get("load", 0.0)), node.capacity))
+    total = sum(load * capacity for load, capacity in loads)
+    return max(loads)[0] * sum(capacity for _, capacity in loads) / total if total else None
 
 
 def refusals(run: Run) -> list[tuple[str, int]]:
@@ -109,7 +156,8 @@ def refusals(run: Run) -> list[tuple[str, int]]:
 def summary(run: Run) -> dict[str, Any]:
     """Return the few numbers that say how it goes."""
     nodes = nodes_now(run)
-    done = sum(s.outcome == "done" and bool(s.giver) for s in run.sessions.values()) or len(run.moves)
+    done = sum(s.outcome == "done" and bool(s.giver) for s in run.sessions.values())
+    done = done or sum(bool(m["giver"]) for m in run.moves)
     return {
         "nodes": len(nodes),
         "units": sum(n.units for n in nodes),
