@@ -5,10 +5,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
 from evenflow.trace import Run, SessionHistory
 
+EPOCH = 1e8  # times beyond it count from 1970: a live run
 POINTS = 600  # of the line that shows how even it is: more than a screen can show
 
 
@@ -44,7 +46,8 @@ def nodes_now(run: Run) -> list[NodeNow]:
     held = Counter(run.owners_at().values())
     draining = _draining(run)
     known = [run.nodes[name] for name in sorted(run.nodes_at(), key=natural) if not run.nodes[name].head]
-    last = {n.name: n.samples[-1] if n.samples else {} for n in known}
+    idle = idle_batches(run)
+    last = {n.name: next((s for s in reversed(n.samples) if s.get("batch") not in idle), {}) for n in known}
     loads = {n.name: float(last[n.name].get("load", 0.0)) for n in known}
     capacity = sum(n.capacity for n in known)
     mean = sum(loads[n.name] * n.capacity for n in known) / capacity if capacity else 0.0
@@ -62,6 +65,16 @@ def nodes_now(run: Run) -> list[NodeNow]:
     ]
 
 
+def idle_batches(run: Run) -> set[int]:
+    """Return the batches of a live run in which no node had rows: what they took says nothing of the load."""
+    rows: Counter[int] = Counter()
+    for node in run.nodes.values():
+        for sample in node.samples:
+            if "batch" in sample and "rows" in sample:
+                rows[sample["batch"]] += sample["rows"]
+    return {batch for batch, count in rows.items() if not count}
+
+
 def natural(name: str) -> tuple[object, ...]:
     """Return a key that puts ``lane 10`` behind ``lane 9``.
 
@@ -76,18 +89,21 @@ def natural(name: str) -> tuple[object, ...]:
 
 def imbalance(run: Run) -> tuple[list[float], list[float]]:
     """Return moments, at most :data:`POINTS` of them, and max over mean of the loads over capacity by then."""
+    idle = idle_batches(run)
     samples = sorted(
         (at, n.name, float(s.get("load", 0.0)))
         for n in run.nodes.values()
         for at, s in zip(n.sampled_at, n.samples, strict=True)
+        if s.get("batch") not in idle
     )
-    step = max(1, len(samples) // POINTS)
+    times = sorted({at for at, _, _ in samples})
+    shown = {*times[:: max(1, len(times) // POINTS)], *times[-1:]}
     latest: dict[str, float] = {}
-    moments: dict[float, float] = {}  # of several samples at one moment, the last one knows them all
+    moments: dict[float, float] = {}
     for number, (at, name, load) in enumerate(samples):
         latest[name] = load
         again = number + 1 < len(samples) and samples[number + 1][0] == at
-        if again or (number % step and number + 1 < len(samples)):
+        if again or at not in shown:  # of several samples at one moment, the last one knows them all
             continue
         present = [(latest[other], run.nodes[other].capacity) for other in latest if _there(run, other, at)]
         total = sum(load * capacity for load, capacity in present)
@@ -120,7 +136,8 @@ def effects_of(run: Run, moves: Sequence[MoveSeen]) -> list[tuple[float | None, 
     ends: dict[int, float] = {}
     for move, plan in zip(moves, behind, strict=True):
         ends[plan] = max(ends.get(plan, 0.0), move.at + (move.seconds or 0.0))
-    actual = {plan: evenness_after(run, end) for plan, end in ends.items() if plan >= 0}
+    idle = idle_batches(run)
+    actual = {plan: evenness_after(run, end, idle) for plan, end in ends.items() if plan >= 0}
     return [(after_of(plans[plan]), actual[plan]) if plan >= 0 else (None, None) for plan in behind]
 
 
@@ -133,7 +150,7 @@ def after_of(plan: Mapping[str, Any]) -> float | None:
     return float(found) if isinstance(found, (int, float)) else None
 
 
-def evenness_after(run: Run, at: float) -> float | None:
+def evenness_after(run: Run, at: float, idle: AbstractSet[int] = frozenset()) -> float | None:
     """Return max over mean of the first samples after a moment; ``None`` until every node has one."""
     loads = []
     for name in run.nodes_at():
@@ -141,11 +158,19 @@ def evenness_after(run: Run, at: float) -> float | None:
         if node.head:
             continue
         place = bisect_right(node.sampled_at, at)
-        if place == len(node.sampled_at):
+        while place < len(node.samples) and node.samples[place].get("batch") in idle:
+            place += 1
+        if place == len(node.samples):
             return None
         loads.append((float(node.samples[place].get("load", 0.0)), node.capacity))
     total = sum(load * capacity for load, capacity in loads)
     return max(loads)[0] * sum(capacity for _, capacity in loads) / total if total else None
+
+
+def beginning(run: Run) -> float:
+    """Return the moment from which a page counts: the first sample of a live run, 0 in virtual time."""
+    first = min((n.sampled_at[0] for n in run.nodes.values() if n.sampled_at), default=0.0)
+    return first if first > EPOCH else 0.0
 
 
 def refusals(run: Run) -> list[tuple[str, int]]:

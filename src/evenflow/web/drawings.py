@@ -19,7 +19,6 @@ MANY = 24  # more nodes than this are squares, not bars; their lines are lowest,
 SHOWN_MOVES = 12  # arrows; older ones are in the table
 COLD, WARM, HOT = "#7fb3d5", "#f5b041", "#c0392b"
 COLOURS = [COLD, "#a9cce3", "#d4e6f1", "#fdebd0", WARM, "#e67e22", HOT]
-EPOCH = 1e8  # times beyond it count from 1970: a live run
 figure: Any = bokeh_figure  # its stubs know neither fields with a transform nor ranges as pairs
 SMALL: dict[str, Any] = {"text_font_size": "12px", "text_color": "#222"}
 WIDE: dict[str, Any] = {"sizing_mode": "stretch_width", "tools": "", "toolbar_location": None}
@@ -107,8 +106,7 @@ class History:
 
     def show(self, run: Run) -> None:
         """Take in everything that was sampled."""
-        first = min((n.sampled_at[0] for n in run.nodes.values() if n.sampled_at), default=0.0)
-        start = first if first > EPOCH else 0.0
+        start = board.beginning(run)
         series = []
         for node in sorted(run.nodes.values(), key=lambda n: board.natural(n.name)):
             at, load = node.series()
@@ -137,8 +135,8 @@ class Map:
     def __init__(self) -> None:
         self.nodes = ColumnDataSource({"x": [], "y": [], "name": [], "label": [], "relative": [], "size": []})
         self.plot = figure(
-            height=320, width=420, title="Who gave to whom: the latest moves", tools="", toolbar_location=None,
-            x_range=(-1.35, 1.35), y_range=(-1.25, 1.25),
+            height=360, min_width=420, title="Who gave to whom: the latest moves",
+            x_range=(-1.2, 1.35), y_range=(-1.2, 1.2), **WIDE,
         )  # fmt: skip
         colour = by_load()
         self.links = ColumnDataSource({"x0": [], "y0": [], "x1": [], "y1": []})
@@ -148,8 +146,8 @@ class Map:
         self.plot.text("middle", "top", text="name", source=self.boxes, y_offset=-2, text_align="center", **SMALL)
         self.plot.segment("x0", "y0", "x1", "y1", source=self.links, line_color="#9aa5b1", line_width=1.5)
         self.plot.scatter("x", "y", size=16, marker="diamond", source=self.heads, fill_color="#fff", line_color="#333")
-        self.plot.text("x", "y", text="name", source=self.heads, y_offset=-9, text_align="center", **SMALL)
-        self.plot.text("x", "y", text="label", source=self.nodes, y_offset=26, text_align="center", **SMALL)
+        self.plot.text("x", "y", text="name", source=self.heads, x_offset=12, text_baseline="middle", **SMALL)
+        self.plot.text("x", "y", text="label", source=self.nodes, x_offset=15, text_baseline="middle", **SMALL)
         dots = self.plot.scatter("x", "y", size="size", source=self.nodes, fill_color=colour, line_color="#555")
         self.plot.add_tools(HoverTool(tooltips=[("node", "@name"), ("of the mean", "@relative")], renderers=[dots]))
         self.plot.axis.visible = False

@@ -75,9 +75,11 @@ class Page:
             self.loads.many,
             self.history.loads,
             self.history.even,
-            Div(text="<h2>Moves, the newest first</h2>predicted, actual: max over mean after the plan of the move"),
+            Div(
+                text="<h2>Moves, the newest first</h2>predicted, actual: the highest load over the mean, after the plan of the move"
+            ),
             table,
-            row(self.map.plot, refused),
+            row(self.map.plot, refused, sizing_mode="stretch_width"),
             sizing_mode="stretch_width",
         )
         self._shown = -1
@@ -93,7 +95,8 @@ class Page:
         self.head.text = _head(self.followed)
         for part in (self.loads, self.history, self.map):
             part.show(run)
-        moves = board.moves_seen(run)[:MOST_ROWS]
+        start = board.beginning(run)
+        moves = [m._replace(at=m.at - start) for m in board.moves_seen(run)[:MOST_ROWS]]
         self.moves.data = {name: [getattr(m, name) for m in moves] for name in (*MOVES, *TIMES)}
         found = board.refusals(run)
         self.refusals.data = {"why": [why for why, _ in found], "times": [times for _, times in found]}

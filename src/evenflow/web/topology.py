@@ -78,8 +78,8 @@ def clusters(nodes: Sequence[NodeHistory]) -> Layout:
             if node.head:
                 places[node.name] = (left + wide / 2, 0.6)
         for place, node in enumerate(edges):
-            # two rows where there are many: names need room
-            row = place % 2 if len(edges) * len(names) > 8 else 0
+            # in two rows where there are several: names and arrows need room
+            row = place % 2 if len(edges) * len(names) > 3 else 0
             places[node.name] = (left + wide * (place + 0.5) / len(edges), -0.25 - 0.5 * row)
         boxes.append((name, left + 0.03 * wide, left + 0.97 * wide, -1.05, 1.0))
     links = [(node.parent, node.name) for node in nodes if node.parent in present]
