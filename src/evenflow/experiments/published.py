@@ -148,8 +148,12 @@ def beside(source: Source, rows: Sequence[Row]) -> list[Figure | Table]:
         ours = [fmean(found), min(found), max(found)] if found else [None, None, None]
         lines.append([stated.what, stated.value, stated.where, *(_short(value) for value in ours), len(found)])
     columns = ["number", "published", "where", "here, mean", "lowest", "highest", "seeds"]
+    caption = (
+        f"{source.title}. Its numbers belong to its settings; those of this run stand at the end of the page. "
+        "An empty cell: no seed reached it."
+    )
     return [
-        Table("As published, and here", columns, lines, f"{source.title}. An empty cell: no seed reached it."),
+        Table("As published, and here", columns, lines, caption),
         Table("What differs", ["", ""], [[number, text] for number, text in enumerate(source.differs, 1)]),
     ]
 

@@ -47,7 +47,9 @@ def nodes_now(run: Run) -> list[NodeNow]:
     draining = _draining(run)
     known = [run.nodes[name] for name in sorted(run.nodes_at(), key=natural) if not run.nodes[name].head]
     idle = idle_batches(run)
-    last = {n.name: next((s for s in reversed(n.samples) if s.get("batch") not in idle), {}) for n in known}
+    last: dict[str, Mapping[str, Any]] = {
+        n.name: next((s for s in reversed(n.samples) if s.get("batch") not in idle), {}) for n in known
+    }
     loads = {n.name: float(last[n.name].get("load", 0.0)) for n in known}
     capacity = sum(n.capacity for n in known)
     mean = sum(loads[n.name] * n.capacity for n in known) / capacity if capacity else 0.0
