@@ -5,7 +5,7 @@ BIN := .venv/bin
 # Spark binds to this address; a host name without an entry in the resolver would stop it.
 export SPARK_LOCAL_IP := 127.0.0.1
 
-.PHONY: help env java demo test test-long lint format lock clean
+.PHONY: help env java demo docs results test test-long lint format lock clean
 
 help:  ## these lines
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1	\2/p' Makefile | expand -t 18
@@ -26,6 +26,12 @@ test-long: java  ## the campaigns that make test leaves out, and the properties 
 	$(BIN)/python -m pytest -m long --durations=15
 	$(BIN)/python -m pytest -m "not long" --hypothesis-profile=fresh tests/properties tests/subscriptions
 
+docs: env  ## the documentation as a site in site/html, links checked
+	$(BIN)/python tools/site.py
+
+results: env  ## runs the commands of docs/results.md and writes it; LONG=1 for all of them
+	$(BIN)/python tools/results.py $(if $(LONG),--long)
+
 lint: env  ## ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -40,5 +46,5 @@ lock:  ## resolves requirements.lock anew (needs uv)
 		--no-emit-index-url --no-emit-find-links pyproject.toml -o requirements.lock
 
 clean:  ## removes the environment and every cache
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis artifacts metastore_db spark-warehouse derby.log
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis artifacts metastore_db spark-warehouse derby.log site .cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

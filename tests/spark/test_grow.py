@@ -93,7 +93,7 @@ def test_a_grown_query_goes_on_with_its_state(spark, tmp_path):
     put(tmp_path / "in", 0)
     moved(2, {0: 1, 1: 0})
     started(2, availableNow=True).awaitTermination()  # no batch and no order is left over
-    spark._streamingCheckpointManager.repartition(str(tmp_path / "check"), 4)  # as docs/spark.md says
+    spark._streamingCheckpointManager.repartition(str(tmp_path / "check"), 4)  # as docs/spark-clusters.md says
     grow(str(tmp_path / "check"), 4)
     for number in (1, 2, 3):
         put(tmp_path / "in", number)

@@ -48,3 +48,61 @@ def test_nothing_yet():
     assert board.nodes_now(run) == []
     assert board.imbalance(run) == ([], [])
     assert board.summary(run)["max_over_mean"] == 1.0
+
+
+def samples(at: float, *loads: float) -> list[dict]:
+    return [{"kind": "sample", "at": at, "node": f"lane-{n}", "load": load} for n, load in enumerate(loads)]
+
+
+@pytest.mark.parametrize("form", [{"max_over_mean": [2.0, 1.1]}, {"before": 2.0, "after": 1.1}])
+def test_a_move_shows_what_was_promised_and_what_came(form):
+    plan = {"kind": "plan", "at": 1.5, "policy": "least_moves", "moves": [{"unit": 0}], **form}
+    records = [*lanes(2), *move(0, 1.2, 1, 1, 0), plan, *move(1, 2.0, 0, 0, 1)]
+    before = board.moves_seen(Run.of(records))
+    assert [(m.predicted, m.actual) for m in before] == [
+        (1.1, None),
+        (None, None),
+    ]  # not measured yet; no plan behind it
+    run = Run.of([*records, *samples(2.5, 9.0, 1.0), *samples(4.0, 3.0, 1.0), *samples(9.0, 1.0, 1.0)])
+    assert (board.moves_seen(run)[0].predicted, board.moves_seen(run)[0].actual) == (1.1, 1.5)
+
+
+def test_a_plan_that_was_not_carried_out_promises_nothing():
+    plan = {"kind": "plan", "at": 1.5, "moves": [{"unit": 0}], "max_over_mean": [2.0, 1.1], "carried_out": False}
+    (seen,) = board.moves_seen(Run.of([*lanes(2), plan, *move(1, 2.0, 0, 0, 1)]))
+    assert (seen.predicted, seen.actual) == (None, None)
+
+
+def test_units_that_are_given_out_are_no_moves():
+    given = {"kind": "move", "at": 0.0, "unit": 7, "giver": None, "taker": "lane-0"}
+    run = Run.of([*lanes(2), given])
+    assert (board.moves_seen(run), board.summary(run)["moves"]) == ([], 0)
+
+
+def test_how_even_it_was_is_shown_however_many_nodes_are_sampled_at_once():
+    records = [r for at in range(500) for r in samples(float(at), *[1.0] * 14, 3.0)]
+    times, ratio = board.imbalance(Run.of(records))
+    assert 250 < len(times) <= 2 * board.POINTS
+    assert times[-1] == 499.0
+    assert ratio == pytest.approx([3.0 * 15 / 17] * len(ratio))
+
+
+def batch(number: int, at: float, *rows: int) -> list[dict]:
+    return [
+        {"kind": "sample", "at": at, "node": f"lane-{n}", "load": r / 10 + 0.001 * n, "batch": number, "rows": r}
+        for n, r in enumerate(rows)
+    ]
+
+
+def test_a_batch_without_rows_says_nothing_of_the_load():
+    run = Run.of([*batch(1, 1.0, 20, 10), *batch(2, 2.0, 0, 0)])
+    assert [n.load for n in board.nodes_now(run)] == pytest.approx([2.0, 1.001])
+    assert board.imbalance(run)[0] == [1.0]
+    assert board.idle_batches(run) == {2}
+    drained = Run.of([*batch(1, 1.0, 20, 10), *batch(2, 2.0, 30, 0)])
+    assert [n.load for n in board.nodes_now(drained)] == pytest.approx([3.0, 0.001])  # an empty lane is empty
+
+
+def test_a_live_run_counts_from_its_first_sample():
+    assert board.beginning(Run.of(samples(1.7e9, 1.0))) == 1.7e9
+    assert board.beginning(Run.of(samples(12.0, 1.0))) == 0.0

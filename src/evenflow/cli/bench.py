@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -45,10 +46,12 @@ def match(
     seconds: Annotated[float, typer.Option(min=0.01, help="CPU seconds of one turn, about.")] = 1.0,
     spark: Annotated[bool, typer.Option(help="Measure the joins of Spark and evenflow on Spark.")] = True,
     seed: Annotated[int, typer.Option(min=0, help="Of the workload.")] = 1,
+    report: Annotated[Path | None, typer.Option(metavar="DIR", help="Write one standalone HTML page.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Match events with many subscriptions: evenflow, Spark joins, polars, duckdb, per CPU-second."""
     from evenflow.bench.match import SIZES, WORKLOADS, bench_match
+    from evenflow.cli.experiment_run import claim_report_directory
 
     names = list(WORKLOADS) if workload is None else workload
     for name in names:
@@ -57,7 +60,14 @@ def match(
     sizes = list(SIZES) if subscriptions is None else subscriptions
     if min(sizes) < 1:
         raise BadInput(str(min(sizes)), "a number of at least 1", "--subscriptions")
+    if report is not None:
+        claim_report_directory(report)
     result = bench_match(names, sizes, turns=turns, seconds=seconds, spark=spark, seed=seed, say=say)
+    if report is not None:
+        from evenflow.bench.match_figures import LEAD, match_figures
+        from evenflow.web.report import write_report
+
+        say(f"wrote {write_report(report, 'bench match', LEAD, match_figures(result))}")
     if json:
         print_json(result)
     else:

@@ -20,9 +20,12 @@ def demo(
     place: Annotated[
         Path | None, typer.Option(help="Directory for all files; a cluster needs one that its workers share.")
     ] = None,
+    web: Annotated[bool, typer.Option("--web", help="Serve the page of the balanced run meanwhile.")] = False,
     virtual: Annotated[bool, typer.Option("--virtual", help="The same idea in virtual time, without Spark.")] = False,
 ) -> None:
     """Run a skewed stream whose hot sensors change on Spark, unbalanced and balanced, and compare the two."""
+    if virtual and web:
+        raise BadInput("--virtual --web", "one of the two", "--web")
     if virtual:
         from evenflow.cli.demo_show import show
 
@@ -31,7 +34,7 @@ def demo(
     _check_spark()
     from evenflow.cli.demo_spark import show_spark
 
-    if not show_spark(seconds, seed, plain=plain, master=master, lanes=lanes, place=place):
+    if not show_spark(seconds, seed, plain=plain, master=master, lanes=lanes, place=place, web=web):
         raise typer.Exit(1)
 
 

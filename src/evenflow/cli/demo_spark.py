@@ -15,6 +15,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from evenflow.cli.served import served
 from evenflow.errors import BadInput
 from evenflow.spark.demo import Arm, Runs, cores, demo_session
 from evenflow.spark.demo_stream import HOT_SHARE, SENSORS, Score, Stream, points_for
@@ -114,7 +115,9 @@ def sparkline(values: Sequence[float]) -> str:
     return "".join(SIGNS[round((len(SIGNS) - 1) * (value - 1.0) / top) if top > 0 else 0] for value in values)
 
 
-def show_spark(seconds: float, seed: int, *, plain: bool, master: str, lanes: int, place: Path | None) -> bool:
+def show_spark(
+    seconds: float, seed: int, *, plain: bool, master: str, lanes: int, place: Path | None, web: bool = False
+) -> bool:
     """Run the demonstration; return whether both runs gave the same."""
     console = Console()
     picture = Picture(console, plain=plain or not console.is_terminal)
@@ -124,7 +127,10 @@ def show_spark(seconds: float, seed: int, *, plain: bool, master: str, lanes: in
     folder = place or Path(tempfile.mkdtemp(prefix="evenflow-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        return _show(console, picture, seconds, seed, master, lanes or min(16, max(4, 2 * cores())), folder.absolute())
+        with served(folder.absolute() / "runs" / "balanced" / "run", wanted=web):
+            return _show(
+                console, picture, seconds, seed, master, lanes or min(16, max(4, 2 * cores())), folder.absolute()
+            )
     finally:
         if not kept:
             shutil.rmtree(folder, ignore_errors=True)

@@ -86,6 +86,7 @@ def _subcommand(experiment: Experiment) -> Any:
             report=given.pop("report"),
             json=given.pop("json"),
             spark=given.pop("spark"),
+            web=given.pop("web"),
             options={name: str(value) for name, value in given.items() if value not in (None, False)},
         )
 
@@ -108,6 +109,7 @@ def _parameters(experiment: Experiment) -> list[inspect.Parameter]:
         _option(
             "spark", bool, False, "Run every seed as a task of Spark, and write rows.parquet to the --run directory."
         ),
+        _option("web", bool, False, "Serve the page of the --run directory meanwhile."),
         _option("json", bool, False, "Print one JSON object."),
     ]
 

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from evenflow.cli.output import print_json, print_rich, say, stderr
+from evenflow.cli.served import served
 from evenflow.errors import BadInput
 from evenflow.experiments.campaign import Elsewhere, run_campaign
 from evenflow.experiments.figures import SERIES
@@ -35,21 +36,28 @@ def run_experiment(
     report: Path | None,
     json: bool,
     spark: bool = False,
+    web: bool = False,
 ) -> None:
     """Run ``experiment`` over ``seeds`` and show the result in every form that was asked for."""
     settings = _settings(experiment, words, options)
     plain_settings: dict[str, Any] = {k: plain(v) for k, v in dataclasses.asdict(settings).items()}
+    if web and (run is None or len(seeds) > 1 or spark):
+        raise BadInput("--web", "a single seed with --run DIR, where its trace goes", "--web")
     if report is not None:
-        _claim_report_directory(report)
+        claim_report_directory(report)
     if run is not None:
         claim_run_directory(run)
         (run / ROWS).unlink(missing_ok=True)
         write_run(run, {"experiment": experiment.name, "settings": plain_settings, "seeds": list(seeds)})
     begun = time.perf_counter()
-    with _workers(experiment.name, spark=spark) as elsewhere, _progress(hidden=len(seeds) == 1) as progress:
+    with (
+        served(run or Path(), wanted=web),
+        _workers(experiment.name, spark=spark) as elsewhere,
+        _progress(hidden=len(seeds) == 1) as progress,
+    ):
         task = progress.add_task(experiment.name, total=len(seeds))
         trace = None if run is None else run / TRACE
-        rows = run_campaign(experiment, settings, seeds, trace, lambda: progress.advance(task), elsewhere)
+        rows = run_campaign(experiment, settings, seeds, trace, lambda: progress.advance(task), elsewhere, flush=web)
     if run is not None and spark:
         write_rows(run / ROWS, rows)
     result = {
@@ -138,7 +146,14 @@ def _workers(name: str, *, spark: bool) -> Iterator[Elsewhere | None]:
         started.stop()
 
 
-def _claim_report_directory(path: Path) -> None:
+def claim_report_directory(path: Path) -> None:
+    """Make sure that a report can be written there, before hours of work.
+
+    Raises
+    ------
+    BadInput
+        For a file, a place that cannot be written, or one that holds another page.
+    """
     if path.exists() and not path.is_dir():
         raise BadInput(f"'{path}', which is a file", "a directory", "--report")
     try:

@@ -13,7 +13,7 @@ def grow(
     checkpoint: Annotated[str, typer.Argument(help="The checkpoint of a balanced query that does not run.")],
     lanes: Annotated[int, typer.Option(help="The new number of lanes, over which Spark has spread the state.")],
 ) -> None:
-    """Let a checkpoint's slices follow its state to more lanes; docs/spark.md has the steps."""
+    """Let a checkpoint's slices follow its state to more lanes; docs/spark-clusters.md has the steps."""
     from evenflow.spark import grow as growing
 
     plane = growing.grow(checkpoint, lanes)

@@ -70,6 +70,12 @@ class World:
         self.sim = Simulation(self.seed, self.network, self.trace)
         self.sim.carry_out.update({Runs: self._runs, Stops: self._stops, Agrees: self._agrees})
 
+        if self.trace is not None:
+            for unit, parent in self.scenario.tree.parent.items():
+                self.trace({"kind": "node", "at": 0.0, "node": unit, "step": "joined", "parent": parent})
+            for op, unit in self.scenario.where.items():
+                self.trace({"kind": "move", "at": 0.0, "unit": op, "giver": None, "taker": unit})
+
     def start(self, build: Build) -> None:
         """Start every unit."""
         for unit in self.scenario.tree.units:
@@ -98,6 +104,9 @@ class World:
     def write_log(self) -> None:
         """Write one row of the log, and remember what is wrong at this time."""
         self.log.append([self.memory(unit) for unit in self.scenario.tree.units])
+        if self.trace is not None:
+            for unit, memory in zip(self.scenario.tree.units, self.log[-1], strict=True):
+                self.trace({"kind": "sample", "at": self.sim.now, "node": unit, "load": memory / 100.0})
         self.duplicates |= self.doubled
         self.infeasible |= self.misplaced
 

@@ -29,6 +29,8 @@ def run_campaign(
     trace: Path | None = None,
     on_row: Callable[[], None] = lambda: None,
     elsewhere: Elsewhere | None = None,
+    *,
+    flush: bool = False,
 ) -> list[PlainRow]:
     """Run ``experiment`` once per seed.
 
@@ -42,6 +44,8 @@ def run_campaign(
         Called whenever a seed is done, for a progress bar.
     elsewhere
         Runs the seeds somewhere else than in processes of this machine.
+    flush
+        Write every record of a single seed at once, for somebody who reads along.
 
     Returns
     -------
@@ -49,7 +53,7 @@ def run_campaign(
         One plain row per seed, ``seed`` first, in the order of ``seeds`` whatever order they finished in.
     """
     if len(seeds) == 1 and elsewhere is None:
-        row = _run_seed(experiment.run, settings, seeds[0], trace, name_seed=False)
+        row = _run_seed(experiment.run, settings, seeds[0], trace, name_seed=False, flush=flush)
         on_row()
         return [row]
     parts = {seed: None if trace is None else trace.with_name(f"{trace.name}.{seed}.part") for seed in seeds}
@@ -143,11 +147,13 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of the terminal; the parent decides
 
 
-def _run_seed(run: Run, settings: Any, seed: int, trace: Path | None, *, name_seed: bool) -> PlainRow:
+def _run_seed(
+    run: Run, settings: Any, seed: int, trace: Path | None, *, name_seed: bool, flush: bool = False
+) -> PlainRow:
     if trace is None:
         result = run(settings, seed, None)
     else:
-        with JsonlTrace(trace) as write:
+        with JsonlTrace(trace, flush=flush) as write:
             result = run(settings, seed, (lambda record: write({**record, "seed": seed})) if name_seed else write)
     return {"seed": seed, **{name: plain(value) for name, value in result.items()}}
 

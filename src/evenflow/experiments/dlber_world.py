@@ -107,6 +107,9 @@ class Cluster:
         for name in self.names:
             self.sim.add(name, lambda name=name: build(name))  # type: ignore[misc]  # bound at once
         self.loads: list[tuple[float, list[float]]] = []
+        self._trace = trace
+        for name in self.names if trace is not None else ():
+            self._record({"kind": "node", "at": 0.0, "node": name, "step": "joined", "capacity": self.speeds[name]})
 
     def _execute(self, name: str, command: Execute) -> None:
         sim, speed = self.sim, self.speeds[name]
@@ -136,8 +139,14 @@ class Cluster:
         while calm < 2 and self.sim.now < most_s:
             self.sim.run(until=self.sim.now + step_s)
             self.loads.append((self.sim.now, [worker.load_s for worker in self.workers]))
+            for worker in self.workers if self._trace is not None else ():
+                self._record({"kind": "sample", "at": self.sim.now, "node": worker.name, "load": worker.load_s})
             calm = calm + 1 if self.quiet() else 0
         return max(worker.state.last_done for worker in self.workers)
+
+    def _record(self, record: Mapping[str, Any]) -> None:
+        if self._trace is not None:
+            self._trace(record)
 
     def rows(self) -> dict[Key, Row]:
         """Return every page's row."""

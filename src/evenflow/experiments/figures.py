@@ -23,6 +23,15 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """A published value: a dashed line at a height (``along="y"``) or at a moment (``along="x"``)."""
+
+    name: str
+    at: float
+    along: str = "y"
+
+
+@dataclass(frozen=True, slots=True)
 class Figure:
     """One picture: curves over common axes, and a sentence that says what to see."""
 
@@ -31,6 +40,7 @@ class Figure:
     y_label: str
     series: Sequence[Series]
     caption: str = ""
+    marks: Sequence[Mark] = ()
 
 
 @dataclass(frozen=True, slots=True)

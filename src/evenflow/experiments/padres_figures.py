@@ -6,9 +6,10 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from evenflow.experiments.figures import SERIES, Figure, Series, Table
+from evenflow.experiments.figures import SERIES, Figure, Mark, Series, Table
 from evenflow.experiments.padres_summary import overhead
 from evenflow.experiments.padres_world import LOOK_S, World
+from evenflow.experiments.published import PADRES, PADRES_GLOBAL, beside, marks
 from evenflow.experiments.registry import Row
 from evenflow.federation.load import Load
 from evenflow.sim.broker import Broker
@@ -83,8 +84,9 @@ def _lines(curves: Any, field: str) -> list[Series]:
     return [Series(name, curves["at"], values) for name, values in curves[field].items()]
 
 
-def _figure(number: str, title: str, y_label: str, series: Sequence[Series], caption: str = "") -> Figure:
-    return Figure(f"Figure {number}: {title}", "seconds", y_label, series, caption)
+def _figure(number: str, title: str, y_label: str, series: Sequence[Series], published: Sequence[Mark] = ()) -> Figure:
+    caption = "Dashed: what the thesis states." if published else ""
+    return Figure(f"Figure {number}: {title}", "seconds", y_label, series, caption, published)
 
 
 def local_figures(rows: Sequence[Row], _: Any) -> list[Figure | Table]:
@@ -96,9 +98,12 @@ def local_figures(rows: Sequence[Row], _: Any) -> list[Figure | Table]:
     for s in joined:
         pairs[f"{s[1]}-{s[2]}"] += 1
     with_b1 = {name: count for name, count in pairs.items() if "B1" in name}
+    when = marks(PADRES, "convergence_s", "last_move_after_change_s", along="x")
+    band = [Mark("published: 0.02", 0.02), Mark("published: 0.04", 0.04)]
+    shares = marks(PADRES, "overhead_steady_pct", "overhead_peak_pct", "overhead_end_pct", scale=0.01)
     return [
-        _published(first),
-        _figure("5.3", "input utilisation ratio", "ratio", _lines(curves, "input")),
+        *beside(PADRES, rows),
+        _figure("5.3", "input utilisation ratio", "ratio", _lines(curves, "input"), when),
         Figure("Figure 5.4: input sessions up to 1065 s", "pair", "sessions", [Series("input", list(pairs), list(pairs.values()), "bars")]),
         Figure("Figure 5.5: input sessions that involve B1", "pair", "sessions", [Series("input", list(with_b1), list(with_b1.values()), "bars")]),
         _figure("5.6", "input queuing delay", "seconds", _lines(curves, "input_wait_s")),
@@ -107,10 +112,10 @@ def local_figures(rows: Sequence[Row], _: Any) -> list[Figure | Table]:
         _figure("5.9", "matching delay", "seconds", _lines(curves, "delay")),
         _figure("5.10", "delivery delay", "seconds", [Series("all subscribers", curves["at"], curves["delivery_s"])]),
         _figure("5.11", "subscribers at each broker", "subscribers", _lines(curves, "clients")),
-        _figure("5.12", "standard deviation of the utilisation ratios", "ratio", [Series(n, curves["at"], curves[f"std_{n}"]) for n in ("input", "output")]),
+        _figure("5.12", "standard deviation of the utilisation ratios", "ratio", [Series(n, curves["at"], curves[f"std_{n}"]) for n in ("input", "output")], band),
         _figure("5.13", "standard deviation of the matching delay", "seconds", [Series("matching delay", curves["at"], curves["std_delay"])]),
         *(_accuracy(curves, *one) for one in (("5.14a", "input ratio", 1), ("5.14b", "output ratio", 3), ("5.14c", "matching delay", 5))),
-        _figure("5.15", "message overhead", "share of messages", [Series("overhead", curves["at"], curves["overhead"])]),
+        _figure("5.15", "message overhead", "share of messages", [Series("overhead", curves["at"], curves["overhead"])], shares),
     ]  # fmt: skip
 
 
@@ -125,26 +130,14 @@ def _accuracy(curves: Any, number: str, title: str, place: int) -> Figure:
     return Figure(f"Figure {number}: estimates of the {title}", "estimated", "measured", series)
 
 
-def _published(row: Any) -> Table:
-    thesis: list[tuple[str, str, Any]] = [
-        ("input sessions up to 1065 s", "19", row["input_sessions"]),
-        ("convergence, s", "1800", row["convergence_s"]),
-        ("last move after the change, s", "3400", row["last_move_after_change_s"]),
-        ("standard deviation, input", "0.02-0.04", row["std_input"]),
-        ("standard deviation, output", "0.02-0.04", row["std_output"]),
-        ("overhead before the change, %", "0.3", row["overhead_steady_pct"]),
-        ("overhead at the end, %", "0.2", row["overhead_end_pct"]),
-        ("shares of subscribers, %", "5.8 / 11.6 / 23.7 / 58.9", row["shares"]),
-    ]
-    return Table("As published, and here", ["number", "thesis, one run", "this seed"], thesis)
-
-
 def global_figures(rows: Sequence[Row], _: Any) -> list[Figure | Table]:
     """Show Figures 5.17 to 5.22 of the first seed."""
     first: Any = rows[0]
     curves = first[SERIES]
+    when = marks(PADRES_GLOBAL, "last_move_before_change_s", "last_move_after_change_s", along="x")
     return [
-        _figure("5.17", "average input utilisation ratio of each cluster", "ratio", _lines(curves, "input")),
+        *beside(PADRES_GLOBAL, rows),
+        _figure("5.17", "average input utilisation ratio of each cluster", "ratio", _lines(curves, "input"), when),
         _figure("5.18", "average output utilisation ratio of each cluster", "ratio", _lines(curves, "output")),
         _figure("5.19", "average matching delay of each cluster", "seconds", _lines(curves, "delay")),
         _figure("5.20", "delivery delay", "seconds", [Series("all subscribers", curves["at"], curves["delivery_s"])]),

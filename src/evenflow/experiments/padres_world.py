@@ -87,6 +87,15 @@ class World:
         )
         for name in self.edges:
             self.history.loads[name], self.history.clients[name] = [], []
+        self._introduce({below: above for above, below in links})
+
+    def _introduce(self, above: Mapping[str, str]) -> None:
+        """Say in the trace who is there: edge brokers below their heads, heads as they are linked."""
+        if self._trace is None:
+            return
+        for spec in self.specs:
+            about = {"kind": "node", "at": 0.0, "node": spec.name, "step": "joined", "cluster": spec.cluster}
+            self._trace({**about, "head": not spec.head, "parent": spec.head or above.get(spec.name)})
 
     def chance(self, name: str) -> random.Random:
         """Return a named stream of chance."""
@@ -132,6 +141,10 @@ class World:
             load = broker.measure(now)
             history.loads[name].append(load)
             history.clients[name].append(broker.clients)
+            if self._trace is not None:
+                ratios = {"input": load.input_ratio, "output": load.output_ratio, "delay_s": load.matching_delay}
+                about = {"kind": "sample", "at": now, "node": name, "load": max(load.input_ratio, load.output_ratio)}
+                self._trace({**about, **ratios, "clients": broker.clients})
             if load.memory.ratio > 1.0 and broker.crashed_at is None:
                 self.sim.fail(name)
 
@@ -143,12 +156,23 @@ class World:
             history.sessions.append(record)
             if record["how"] == "done":
                 self._expect(record)
+                self._moved(record)
         elif kind == "global_session":
             history.global_sessions.append(record)
         elif kind == "offload":
             self._offloads[record["session"]] = record
         elif kind == "broker_status":
             self._settled(record)
+
+    def _moved(self, session: Mapping[str, Any]) -> None:
+        """Say in the words of every trace what a session moved; a page knows no other."""
+        if self._trace is None or not session["moved"]:
+            return
+        why = f"{session['algorithm']} offload of {session['moved']} subscribers"
+        names = {"giver": session["giver"], "taker": session["taker"], "units": []}
+        about = {"kind": "session", "session": session["session"], **names, "why": why}
+        self._trace({**about, "at": session["began"], "step": "agreed"})
+        self._trace({**about, "at": session["at"], "step": "done"})
 
     def _expect(self, session: Mapping[str, Any]) -> None:
         """Remember what was estimated for both sides, to compare when they have settled."""

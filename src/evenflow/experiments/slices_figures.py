@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evenflow.experiments.figures import SERIES, Figure, Series, Table
+from evenflow.experiments.published import NONE_FOR_SLICES
 from evenflow.experiments.registry import Row
 from evenflow.experiments.slices_summary import Summary
 from evenflow.slices.session import ACTIONS, Phase
@@ -59,6 +60,7 @@ def stream_figures(rows: Sequence[Row], _: Any) -> list[Figure | Table]:
     first: Any = rows[0]
     curves = first[SERIES]
     return [
+        NONE_FOR_SLICES,
         _evenness(curves, first["seed"]),
         *([_loads(curves, first["seed"])] if curves["load_pct"] else []),
         _sessions(curves, first["seed"]),
@@ -69,14 +71,19 @@ def stream_figures(rows: Sequence[Row], _: Any) -> list[Figure | Table]:
 def scale_figures(rows: Sequence[Row], _: Any) -> list[Figure | Table]:
     """Show one run over time; thousands of nodes are not shown one by one."""
     first: Any = rows[0]
-    return [_evenness(first[SERIES], first["seed"]), _sessions(first[SERIES], first["seed"]), *_seeds(rows)]
+    return [
+        NONE_FOR_SLICES,
+        _evenness(first[SERIES], first["seed"]),
+        _sessions(first[SERIES], first["seed"]),
+        *_seeds(rows),
+    ]
 
 
 def rounds_figures(rows: Sequence[Row], _: Any) -> list[Figure | Table]:
     """Show how far above the floor each round ended, of every seed."""
     curves = [_distribution(f"seed {row['seed']}", row[SERIES]["above_pct"]) for row in _few(rows)]  # type: ignore[index]
     caption = f"Of so many per cent of the rounds the peak was at most so far above what the floor allows. {OURS}"
-    return [Figure("How even each plan was", "% of rounds", "% above the floor", curves, caption)]
+    return [NONE_FOR_SLICES, Figure("How even each plan was", "% of rounds", "% above the floor", curves, caption)]
 
 
 def chaos_figures(rows: Sequence[Row], _: Any) -> list[Figure | Table]:
@@ -97,6 +104,7 @@ def chaos_figures(rows: Sequence[Row], _: Any) -> list[Figure | Table]:
     lost = sum(_number(row, "lost") + _number(row, "duplicated") + _number(row, "owner_violations") for row in rows)
     verdict = f"Items lost or doubled and slices with two owners, in all: {lost:g}. {OURS}"
     return [
+        NONE_FOR_SLICES,
         Table("Faults by kind and step", ["fault", *steps, "all"], table, caption),
         Figure("Sessions", "seed", "sessions", sessions, verdict),
     ]

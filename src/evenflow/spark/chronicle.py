@@ -44,7 +44,9 @@ class Chronicle:
         fresh = not path.exists()
         if fresh or not (directory / RUN).exists():
             about = {"slices": plane.slices, "lanes": plane.lanes, "by": list(plane.by), **settings}
-            write_run(directory, {"experiment": "spark", "settings": about, "seeds": []})
+            url = urlsplit(plane.place.url)
+            asked = {"requests": f"{unquote(url.path)}/requests"} if url.scheme == "file" else {}
+            write_run(directory, {"experiment": "spark", "settings": about, "seeds": [], **asked})
         if not fresh:
             for record in read(path, on_torn=lambda _: None):
                 self._next = max(self._next, record.get(POSITION, -1) + 1)

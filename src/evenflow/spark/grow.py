@@ -82,7 +82,9 @@ def _settled(url: str, plane: Plane, lanes: int) -> int:
     about = json.loads(place.read(f"offsets/{last}").decode().splitlines()[1])
     found = int(about["conf"][PARTITIONS])
     if found != lanes:
-        raise BadInput(f"a state on {found} lanes", f"one that Spark has spread over {lanes}, see docs/spark.md", url)
+        raise BadInput(
+            f"a state on {found} lanes", f"one that Spark has spread over {lanes}, see docs/spark-clusters.md", url
+        )
     return version
 
 

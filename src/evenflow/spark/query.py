@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from evenflow import policies
 from evenflow.errors import BadInput
 from evenflow.spark.clerk import REQUESTS
+from evenflow.spark.notebook import query_html
 from evenflow.spark.routes import MOVE, RECEIPT, Routes
 from evenflow.spark.samples import Samples
 from evenflow.spark.settings import Plane
@@ -49,6 +50,9 @@ class BalancedQuery:
 
     def nodes(self) -> DataFrame:
         """Return the lanes: how many slices each owns, and what its last batch took."""
+        return self._spark.createDataFrame(self._nodes(), NODES)
+
+    def _nodes(self) -> list[tuple[Any, ...]]:
         routes = self.routes()
         moving = routes.moving().values()
         last = {sample.lane: sample for sample in Samples(self._plane.place).new()}
@@ -67,17 +71,23 @@ class BalancedQuery:
                     sample.wall_s if sample else 0.0,
                 )
             )
-        return self._spark.createDataFrame(rows, NODES)
+        return rows
 
     def moves(self) -> DataFrame:
         """Return the moves that the log still holds, the oldest first; the trace has all of them."""
+        return self._spark.createDataFrame(self._moves(), MOVES)
+
+    def _moves(self) -> list[tuple[Any, ...]]:
         log = self._plane.log()
         entries = log.between(log.first(), log.length())
         done = {e.session for e in entries if e.kind == RECEIPT}
-        rows = [
+        return [
             (e.session, e.slice, e.giver, e.taker, e.at, e.session in done, e.why) for e in entries if e.kind == MOVE
         ]
-        return self._spark.createDataFrame(rows, MOVES)
+
+    def _repr_html_(self) -> str:
+        """Show the lanes and the latest moves in a notebook."""
+        return query_html(self._query.name or "balanced query", self._nodes(), self._moves())
 
     def samples(self) -> DataFrame:
         """Return what the last batches took, by lane and slice."""

@@ -34,6 +34,9 @@ class NodeStep(Record):
     node: str
     step: str
     capacity: NotRequired[float]
+    parent: NotRequired[str | None]  # of a tree, or the head that a cluster's head is linked to
+    cluster: NotRequired[str]
+    head: NotRequired[bool]  # it leads its cluster, and carries no units
     why: NotRequired[str]
 
 

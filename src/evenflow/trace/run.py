@@ -72,6 +72,9 @@ class NodeHistory:
     joined: float
     left: float | None = None
     capacity: float = 1.0
+    parent: str | None = None
+    cluster: str | None = None
+    head: bool = False
     sampled_at: list[float] = field(default_factory=list)
     samples: list[Mapping[str, Any]] = field(default_factory=list)
 
@@ -202,6 +205,9 @@ class Run:
     def _fold_node(self, record: Mapping[str, Any], at: float) -> None:
         node = self._node(record["node"], at)
         node.capacity = record.get("capacity", node.capacity)
+        node.parent = record.get("parent", node.parent)
+        node.cluster = record.get("cluster", node.cluster)
+        node.head = record.get("head", node.head)
         if record["step"] == "joined":
             node.left = None  # it may come back
         elif record["step"] in _LEFT and node.left is None:

@@ -13,14 +13,19 @@ from bokeh.plotting import figure as bokeh_figure
 
 from evenflow.trace import Run
 from evenflow.web import board
+from evenflow.web.topology import Layout, layout_of
 
 MANY = 24  # more nodes than this are squares, not bars; their lines are lowest, mean and highest
 SHOWN_MOVES = 12  # arrows; older ones are in the table
 COLD, WARM, HOT = "#7fb3d5", "#f5b041", "#c0392b"
 COLOURS = [COLD, "#a9cce3", "#d4e6f1", "#fdebd0", WARM, "#e67e22", HOT]
-EPOCH = 1e8  # times beyond it count from 1970: a live run
 figure: Any = bokeh_figure  # its stubs know neither fields with a transform nor ranges as pairs
+SMALL: dict[str, Any] = {"text_font_size": "12px", "text_color": "#222"}
 WIDE: dict[str, Any] = {"sizing_mode": "stretch_width", "tools": "", "toolbar_location": None}
+
+
+def _ends() -> dict[str, str]:
+    return {name: name for name in ("left", "right", "bottom", "top")}
 
 
 def by_load() -> dict[str, Any]:
@@ -101,8 +106,7 @@ class History:
 
     def show(self, run: Run) -> None:
         """Take in everything that was sampled."""
-        first = min((n.sampled_at[0] for n in run.nodes.values() if n.sampled_at), default=0.0)
-        start = first if first > EPOCH else 0.0
+        start = board.beginning(run)
         series = []
         for node in sorted(run.nodes.values(), key=lambda n: board.natural(n.name)):
             at, load = node.series()
@@ -126,18 +130,24 @@ class History:
 
 
 class Map:
-    """The nodes on a circle, or by level of their tree, coloured by load; arrows are the latest moves."""
+    """The nodes as they are linked (circle, tree, clusters), coloured by load; arrows are the latest moves."""
 
     def __init__(self) -> None:
         self.nodes = ColumnDataSource({"x": [], "y": [], "name": [], "label": [], "relative": [], "size": []})
         self.plot = figure(
-            height=320, width=420, title="Who gave to whom: the latest moves", tools="", toolbar_location=None,
-            x_range=(-1.35, 1.35), y_range=(-1.25, 1.25),
+            height=360, min_width=420, title="Who gave to whom: the latest moves",
+            x_range=(-1.2, 1.35), y_range=(-1.2, 1.2), **WIDE,
         )  # fmt: skip
         colour = by_load()
-        self.plot.text(
-            "x", "y", text="label", source=self.nodes, y_offset=26, text_align="center", text_font_size="12px"
-        )
+        self.links = ColumnDataSource({"x0": [], "y0": [], "x1": [], "y1": []})
+        self.boxes = ColumnDataSource({"left": [], "right": [], "bottom": [], "top": [], "name": [], "middle": []})
+        self.heads = ColumnDataSource({"x": [], "y": [], "name": []})
+        self.plot.quad(source=self.boxes, fill_color="#f4f6f8", line_color="#c8ced4", **_ends())
+        self.plot.text("middle", "top", text="name", source=self.boxes, y_offset=-2, text_align="center", **SMALL)
+        self.plot.segment("x0", "y0", "x1", "y1", source=self.links, line_color="#9aa5b1", line_width=1.5)
+        self.plot.scatter("x", "y", size=16, marker="diamond", source=self.heads, fill_color="#fff", line_color="#333")
+        self.plot.text("x", "y", text="name", source=self.heads, x_offset=12, text_baseline="middle", **SMALL)
+        self.plot.text("x", "y", text="label", source=self.nodes, x_offset=15, text_baseline="middle", **SMALL)
         dots = self.plot.scatter("x", "y", size="size", source=self.nodes, fill_color=colour, line_color="#555")
         self.plot.add_tools(HoverTool(tooltips=[("node", "@name"), ("of the mean", "@relative")], renderers=[dots]))
         self.plot.axis.visible = False
@@ -149,10 +159,9 @@ class Map:
     def show(self, run: Run) -> None:
         """Take in the nodes and the latest moves."""
         nodes = board.nodes_now(run)
-        place = {
-            n.name: (math.sin(2 * math.pi * i / len(nodes)), math.cos(2 * math.pi * i / len(nodes)))
-            for i, n in enumerate(nodes)
-        }
+        layout = layout_of(run)
+        place = layout.places
+        self._show_links(run, layout)
         self.nodes.data = {
             "x": [place[n.name][0] for n in nodes],
             "y": [place[n.name][1] for n in nodes],
@@ -166,7 +175,26 @@ class Map:
             arrow.visible = move is not None
             if move is not None:
                 (x0, y0), (x1, y1) = place[move.giver], place[move.taker]
-                arrow.update(x_start=0.9 * x0, y_start=0.9 * y0, x_end=0.9 * x1, y_end=0.9 * y1)
+                arrow.update(  # not from middle to middle: both ends stay to be seen
+                    x_start=x0 + 0.08 * (x1 - x0),
+                    y_start=y0 + 0.08 * (y1 - y0),
+                    x_end=x1 - 0.08 * (x1 - x0),
+                    y_end=y1 - 0.08 * (y1 - y0),
+                )
+
+    def _show_links(self, run: Run, layout: Layout) -> None:
+        ends = [(*layout.places[a], *layout.places[b]) for a, b in layout.links]
+        self.links.data = {name: [end[i] for end in ends] for i, name in enumerate(("x0", "y0", "x1", "y1"))}
+        boxes = {
+            name: [box[i] for box in layout.boxes] for i, name in enumerate(("name", "left", "right", "bottom", "top"))
+        }
+        self.boxes.data = {**boxes, "middle": [(box[1] + box[2]) / 2 for box in layout.boxes]}
+        heads = [name for name in layout.places if run.nodes[name].head]
+        self.heads.data = {
+            "x": [layout.places[name][0] for name in heads],
+            "y": [layout.places[name][1] for name in heads],
+            "name": heads,
+        }
 
 
 def _band(series: list[tuple[str, list[float], list[float]]]) -> list[tuple[str, list[float], list[float]]]:

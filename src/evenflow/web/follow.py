@@ -14,6 +14,11 @@ INSIDE = Path("evenflow") / "run"  # where the checkpoint of a live query keeps 
 REQUESTS = "requests"
 
 
+def has_trace(directory: Path) -> bool:
+    """Say whether there is a run to look at."""
+    return any((place / TRACE).is_file() for place in (directory, directory / INSIDE))
+
+
 class Followed:
     """A run, as far as its trace goes by now.
 
@@ -39,6 +44,9 @@ class Followed:
     @property
     def requests(self) -> Path | None:
         """Where a live query looks for what is asked of it; ``None`` if nobody would look."""
+        told = self.settings.get("requests")
+        if told is not None:
+            return Path(told) if Path(told).parent.is_dir() else None
         beside = self.directory.parent
         return beside / REQUESTS if self.directory.name == "run" and (beside / "log").is_dir() else None
 

@@ -26,7 +26,8 @@ EVERY_MS = 1000
 MOST_ROWS = 500  # of the table of moves
 MOVES = {"at": "at, s", "units": "unit", "giver": "from", "taker": "to", "why": "why", "outcome": "step"}
 WIDTHS = {"why": 330, "phases": 330, "units": 110}
-TIMES = {"seconds": "took, s", "phases": "phases"}
+TIMES = {"seconds": "took, s", "predicted": "predicted", "actual": "actual", "phases": "phases"}
+ROUNDED = {"at": "0.000", "seconds": "0.000", "predicted": "0.00", "actual": "0.00"}
 
 
 def make_page(document: Document, followed: Followed) -> None:
@@ -52,8 +53,8 @@ class Page:
             for name, title in (*MOVES.items(), *TIMES.items())
         ]
         for shown in columns:
-            if shown.field in ("at", "seconds"):
-                shown.formatter = NumberFormatter(format="0.000")
+            if shown.field in ROUNDED:
+                shown.formatter = NumberFormatter(format=ROUNDED[shown.field], null_format="", nan_format="")
         table = DataTable(
             source=self.moves,
             columns=columns,
@@ -74,9 +75,11 @@ class Page:
             self.loads.many,
             self.history.loads,
             self.history.even,
-            Div(text="<h2>Moves, the newest first</h2>"),
+            Div(
+                text="<h2>Moves, the newest first</h2>predicted, actual: the highest load over the mean, after the plan of the move"
+            ),
             table,
-            row(self.map.plot, refused),
+            row(self.map.plot, refused, sizing_mode="stretch_width"),
             sizing_mode="stretch_width",
         )
         self._shown = -1
@@ -92,7 +95,8 @@ class Page:
         self.head.text = _head(self.followed)
         for part in (self.loads, self.history, self.map):
             part.show(run)
-        moves = board.moves_seen(run)[:MOST_ROWS]
+        start = board.beginning(run)
+        moves = [m._replace(at=m.at - start) for m in board.moves_seen(run)[:MOST_ROWS]]
         self.moves.data = {name: [getattr(m, name) for m in moves] for name in (*MOVES, *TIMES)}
         found = board.refusals(run)
         self.refusals.data = {"why": [why for why, _ in found], "times": [times for _, times in found]}

@@ -10,14 +10,16 @@ from typing import Any
 
 from bokeh.embed import components
 from bokeh.models import FactorRange, HoverTool
+from bokeh.models.annotations import Label, Span
 from bokeh.models.annotations.legends import Legend
 from bokeh.palettes import Category10_10
 from bokeh.plotting import figure as bokeh_figure
 from bokeh.resources import INLINE
 
-from evenflow.experiments.figures import Figure, Series, Table
+from evenflow.experiments.figures import Figure, Mark, Series, Table
 from evenflow.rundir import MADE_BY, PAGE
 
+PUBLISHED = "#8e1b1b"  # the colour of what a publication states
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.7rem; margin-bottom: 0; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
@@ -113,6 +115,8 @@ def draw(part: Figure) -> Any:
     plot.add_layout(Legend(click_policy="hide"), "right")
     for number, series in enumerate(part.series):
         _add_series(plot, series, Category10_10[number % 10])
+    for mark in part.marks:
+        _add_mark(plot, mark)
     plot.add_tools(HoverTool(tooltips=[(part.x_label, "@x"), (part.y_label, "@y")]))
     if plot.toolbar is not None:
         plot.toolbar.logo = None
@@ -135,12 +139,30 @@ def _add_series(plot: Any, series: Series, color: str) -> None:
         plot.line(x="x", y="y", line_width=2, **common)
 
 
+def _add_mark(plot: Any, mark: Mark) -> None:
+    """Draw a published value as a dashed line with its name; an empty glyph makes the range reach it."""
+    upright = mark.along == "x"
+    line: dict[str, Any] = {"line_dash": "dashed", "line_color": PUBLISHED, "line_width": 1.5}
+    plot.add_layout(Span(location=mark.at, dimension="height" if upright else "width", **line))
+    at: dict[str, Any] = (
+        {"x": mark.at, "y": 12, "y_units": "screen", "x_offset": 4}
+        if upright
+        else {"x": 12, "x_units": "screen", "y": mark.at, "y_offset": 2}
+    )
+    plot.add_layout(Label(text=mark.name, text_font_size="12px", text_color=PUBLISHED, **at))
+    if not upright and not isinstance(plot.x_range, FactorRange):
+        xs = [x for glyph in plot.renderers for x in glyph.data_source.data["x"]]
+        plot.scatter([min(xs, default=0.0)], [mark.at], size=0, line_alpha=0, fill_alpha=0)
+
+
 def _section(part: Figure | Table, content: str) -> str:
     caption = f'<p class="caption">{escape(part.caption)}</p>' if part.caption else ""
     return f'<section><h2>{escape(part.title)}</h2>{caption}<div class="wide">{content}</div></section>'
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    if not rows:
+        return ""
     head = "".join(f"<th>{escape(column.replace('_', ' '))}</th>" for column in columns)
     body = "".join("<tr>" + "".join(_cell(value) for value in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
