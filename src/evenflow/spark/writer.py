@@ -121,7 +121,7 @@ class Writer:
         if self._name is not None:
             writer = writer.queryName(self._name)
         with _settings(spark, plane.lanes):
-            return BalancedQuery(_begun(lambda: go(writer)), plane, spark)
+            return BalancedQuery(begun(lambda: go(writer)), plane, spark)
 
     def _checkpoint(self, spark: SparkSession) -> str:
         given = self._options.get(CHECKPOINT)
@@ -135,7 +135,7 @@ class Writer:
         return checked_url(str(given))
 
 
-def _begun(start: Callable[[], StreamingQuery]) -> StreamingQuery:
+def begun(start: Callable[[], StreamingQuery]) -> StreamingQuery:
     """Start a query and wait until its sources are there.
 
     Spark gives the process of a Python source ten seconds to come up, and on a busy machine that is not enough.
