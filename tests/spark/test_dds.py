@@ -38,7 +38,7 @@ def stream(spark, tmp_path):
             reader = reader.option(name, str(value))
         writer = reader.load().writeStream.option("checkpointLocation", str(tmp_path / topic / "check"))
         writer = writer.format("memory").queryName(topic) if sink is None else sink(writer)
-        query = begun(writer.start)
+        query = begun(writer.start, 20)
         queries.append(query)
         end = time.time() + PATIENCE_S
         while query.isActive and query.status["message"] != "Waiting for data to arrive" and time.time() < end:

@@ -14,8 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from evenflow.slices.publisher import Due
+
 ITEMS, KEPT = "drill_items", "drill_kept"
 SETTINGS, ENOUGH, FINDINGS = "drill.json", "enough", "findings.json"
+PERIOD_S: Final = 0.02  # between items
 PATIENCE_S: Final = 480.0  # a driver on a busy machine may take long for its first batches
 
 
@@ -34,16 +37,24 @@ def _planned(offsets: Path) -> int:
 
 def main(directory: Path) -> None:
     """Publish both topics."""
-    from evenflow.dds import publish  # noqa: PLC0415 - who only reads a checkpoint needs no Cyclone
-    from evenflow.dds.writers import Reading  # noqa: PLC0415
+    from evenflow.dds.writers import Reading, WritersProcess  # noqa: PLC0415 - who reads a checkpoint needs no Cyclone
 
     settings = json.loads((directory / SETTINGS).read_text())
     count, domain = settings["items"], settings["domain"]
     thread = threading.Thread(target=_keep, args=(directory, count, domain))
     thread.start()
-    readings = (Reading(number, number / 4) for number in _paced(directory, count))
-    publish(ITEMS, readings, domain=domain, publisher=9, committed=True, patience_s=PATIENCE_S)
+    schedule = {9: _due(directory, count)}
+    left = WritersProcess(schedule, {ITEMS: Reading}, domain, None, items=None, patience_s=PATIENCE_S).run()
     thread.join()
+    if left:
+        raise SystemExit(f"{left} items were not acknowledged")
+
+
+def _due(directory: Path, count: int) -> Iterator[Due]:
+    """Spread the items over some time; a schedule may not wait by itself, for its publisher could write nothing again."""
+    for number in range(count):
+        pause = 0.0 if number < count // 10 or (directory / ENOUGH).exists() else PERIOD_S
+        yield Due(time.time() + pause, 0, topic=ITEMS, value={"sensor": number, "temperature": number / 4})
 
 
 def _paced(directory: Path, count: int) -> Iterator[int]:
@@ -52,7 +63,7 @@ def _paced(directory: Path, count: int) -> Iterator[int]:
         while number >= allowed:
             allowed = count if (directory / ENOUGH).exists() else planned(directory) + max(1, count // 10)
             if number >= allowed:
-                time.sleep(0.02)
+                time.sleep(0.1)
         yield number
 
 

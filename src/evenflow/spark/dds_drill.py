@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from evenflow.dds.drill import ENOUGH, FINDINGS, ITEMS, KEPT, PATIENCE_S, SETTINGS, planned
 
+ATTEMPTS: Final = 20  # to start a query while the machine is busy
 DRIVER, PUBLISHER = "evenflow.spark.dds_drill", "evenflow.dds.drill"
 KEPT_TYPE: Final = "number bigint, text string"
 
@@ -119,7 +120,7 @@ def drive(directory: Path) -> int:
         place = {"domain": str(settings["domain"]), "journal": str(directory / topic / "journal")}
         reader = reader.options(**place, max_rows_per_batch="200", **more)
         writer = reader.load().writeStream.format("parquet").option("path", str(directory / topic / "out"))
-        queries.append(begun(writer.option("checkpointLocation", str(directory / topic / "check")).start))
+        queries.append(begun(writer.option("checkpointLocation", str(directory / topic / "check")).start, ATTEMPTS))
     end = time.monotonic() + PATIENCE_S
     done = [False, False]
     while not all(done) and time.monotonic() < end:
