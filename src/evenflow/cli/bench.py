@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from evenflow.cli.bench_dds import dds
 from evenflow.cli.bench_spark import spark_skew, spark_state
 from evenflow.cli.bench_triggers import triggers
 from evenflow.cli.output import print_json, print_rich, say
@@ -16,6 +17,7 @@ bench_group = typer.Typer(help="Measure side by side with what a user has today.
 bench_group.command()(spark_state)
 bench_group.command()(spark_skew)
 bench_group.command()(triggers)
+bench_group.command()(dds)
 
 
 @bench_group.command()

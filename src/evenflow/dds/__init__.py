@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["publish", "subscribe"]
+__all__ = ["publish", "subscribe", "subscribe_batches"]
 
 
 def __getattr__(name: str) -> Any:
@@ -12,6 +12,6 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    from evenflow.dds import plain  # noqa: PLC0415
+    from evenflow.dds import plain, rows  # noqa: PLC0415
 
-    return getattr(plain, name)
+    return getattr(rows if name == "subscribe_batches" else plain, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from evenflow.errors import BadInput
@@ -24,16 +25,23 @@ LOOPBACK = (
     '<Peers><Peer address="127.0.0.1"/></Peers></Discovery>'
     "</Domain></CycloneDDS>"
 )
+PATIENT = LOOPBACK.replace(
+    "</Domain>",
+    "<Internal><MultipleReceiveThreads>true</MultipleReceiveThreads></Internal></Domain>",
+)
+"""For a process whose reader may be full for long: Cyclone's receive thread waits for such a reader. If the same thread
+received the signs of life, all writers would be taken for dead after ten seconds, and what they write would be lost."""
 HIGHEST_DOMAIN = 230  # the ports of DDS domains end there
 
 
-def configuration() -> str:
+def configuration(default: str = LOOPBACK) -> str:
     """Return the Cyclone configuration in force: the user's own, or loopback alone."""
-    return os.environ.get(URI) or LOOPBACK
+    given = os.environ.get(URI)
+    return default if not given or given in (LOOPBACK, PATIENT) else given
 
 
-def participant(domain: int) -> Any:
-    """Join a domain.
+def participant(domain: int, default: str = LOOPBACK) -> Any:
+    """Join a domain, with ``default`` as Cyclone's configuration where the user gave none.
 
     Raises
     ------
@@ -42,11 +50,57 @@ def participant(domain: int) -> Any:
     """
     if not 0 <= domain <= HIGHEST_DOMAIN:
         raise BadInput(str(domain), f"a whole number from 0 to {HIGHEST_DOMAIN}", "domain")
-    os.environ[URI] = configuration()  # Cyclone reads it when the first participant of a process is made
+    os.environ[URI] = configuration(default)  # Cyclone reads it when the first participant of a process is made
     try:
         return DomainParticipant(domain)
     except DDSException as error:
         raise BadInput(f"a configuration that Cyclone refuses ({error})", "a Cyclone configuration", URI) from error
+
+
+def quality(policies: Mapping[str, str] | None = None, most: int = -1) -> Any:
+    """Return a QoS by the names of its policies.
+
+    Parameters
+    ----------
+    policies
+        ``reliability``: ``reliable`` or ``best_effort``; ``history``: ``keep_all`` or ``keep_last:N``;
+        ``durability``: ``volatile`` or ``transient_local``. The first of each is what it is if not given.
+    most
+        Samples that a reader or writer holds; a reliable writer waits where a reader has so many. -1: no bound.
+
+    Raises
+    ------
+    BadInput
+        Naming the policy.
+    """
+    given = policies or {}
+    reliability, history = given.get("reliability", "reliable"), given.get("history", "keep_all")
+    durability = given.get("durability", "volatile")
+    found: list[Any] = [Policy.ResourceLimits(max_samples=most)]
+    if reliability == "reliable":
+        found.append(Policy.Reliability.Reliable(duration(seconds=1)))
+    elif reliability == "best_effort":
+        found.append(Policy.Reliability.BestEffort)
+    else:
+        raise BadInput(repr(reliability), "'reliable' or 'best_effort'", "reliability")
+    kind, _, depth = history.partition(":")
+    if history == "keep_all":
+        found.append(Policy.History.KeepAll)
+    elif kind == "keep_last" and depth.isdecimal() and int(depth) > 0:
+        found.append(Policy.History.KeepLast(int(depth)))
+    else:
+        raise BadInput(repr(history), "'keep_all' or 'keep_last:' and a number", "history")
+    if durability == "volatile":
+        found.append(Policy.Durability.Volatile)
+    elif durability == "transient_local":
+        # without the second policy a writer keeps one sample for readers that come later
+        found += [
+            Policy.Durability.TransientLocal,
+            Policy.DurabilityService(0, Policy.History.KeepAll, -1, -1, -1),
+        ]
+    else:
+        raise BadInput(repr(durability), "'volatile' or 'transient_local'", "durability")
+    return Qos(*found)
 
 
 def reliable(blocking_s: float = 1.0) -> Any:

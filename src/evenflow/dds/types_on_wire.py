@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, get_type_hints
 
 from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsPublication
@@ -12,12 +13,22 @@ from cyclonedds.util import duration
 from evenflow.errors import BadInput
 
 _LOOK_UP = duration(seconds=2)
+_MATCHING_S = 1.0  # how long Cyclone may take to connect a publisher that it has heard of
+_POLICIES = {2: "durability", 11: "reliability"}
 
 
 class Publications:
-    """Looks at every publisher of a topic once."""
+    """Looks at every publisher of a topic once.
 
-    def __init__(self, participant: Any, topic: str, kind: Any) -> None:
+    Parameters
+    ----------
+    subscribed
+        A reader of the topic: publishers that Cyclone connects with it are right, whatever they call their type.
+    """
+
+    def __init__(self, participant: Any, topic: str, kind: Any, subscribed: Any = None) -> None:
+        self._subscribed = subscribed
+        self._apart: list[tuple[float, Any]] = []
         self._participant = participant
         self._reader = BuiltinDataReader(participant, BuiltinTopicDcpsPublication)
         self._topic = topic
@@ -33,7 +44,28 @@ class Publications:
         """
         for found in self._reader.take(100):
             if getattr(found, "topic_name", None) == self._topic:
+                if self._subscribed is None:
+                    self._check(found)
+                else:
+                    self._apart.append((time.monotonic(), found))
+        if self._subscribed is not None and self._apart:
+            self._check_apart(time.monotonic())
+
+    def check_quality(self) -> None:
+        """Refuse a publisher that offers less than the reader asks for: Cyclone would keep the two apart in silence."""
+        status = self._subscribed.get_requested_incompatible_qos_status()
+        policy = _POLICIES.get(status.last_policy_id)
+        if status.total_count and policy is not None:
+            where = f"topic {self._topic!r}"
+            raise BadInput(f"a publisher that offers less {policy}", f"the {policy} that the reader asks for", where)
+
+    def _check_apart(self, now: float) -> None:
+        known = map(self._subscribed.get_matched_publication_data, self._subscribed.get_matched_publications())
+        connected = {found.key for found in known if found is not None}
+        for _, found in (each for each in self._apart if each[0] < now - _MATCHING_S):
+            if found.key not in connected:
                 self._check(found)
+        self._apart = [each for each in self._apart if each[0] >= now - _MATCHING_S]
 
     def _check(self, found: Any) -> None:
         name = self._kind.__idl__.idl_transformed_typename.replace("::", ".")
@@ -49,7 +81,7 @@ class Publications:
         if difference is not None:
             field, given, allowed = difference
             raise BadInput(f"a publisher of type {theirs_name} whose field {field!r} is {given}", allowed, where)
-        if theirs_name != name:
+        if theirs_name != name and self._subscribed is None:
             raise BadInput(f"a publisher of type {theirs_name}", name, where)
 
 

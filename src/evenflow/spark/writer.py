@@ -121,7 +121,7 @@ class Writer:
         if self._name is not None:
             writer = writer.queryName(self._name)
         with _settings(spark, plane.lanes):
-            return BalancedQuery(_begun(lambda: go(writer)), plane, spark)
+            return BalancedQuery(begun(lambda: go(writer)), plane, spark)
 
     def _checkpoint(self, spark: SparkSession) -> str:
         given = self._options.get(CHECKPOINT)
@@ -135,18 +135,18 @@ class Writer:
         return checked_url(str(given))
 
 
-def _begun(start: Callable[[], StreamingQuery]) -> StreamingQuery:
+def begun(start: Callable[[], StreamingQuery], attempts: int = ATTEMPTS) -> StreamingQuery:
     """Start a query and wait until its sources are there.
 
     Spark gives the process of a Python source ten seconds to come up, and on a busy machine that is not enough.
     Then the query ends before it has done anything, so it can be started again.
     """
-    for attempt in range(1, ATTEMPTS + 1):
+    for attempt in range(1, attempts + 1):
         query = start()
         while query.isActive and str(query.status["message"]).startswith("Initializing"):
             time.sleep(0.02)
         error = None if query.isActive else query.exception()
-        if error is None or NOT_UP not in str(error) or query.lastProgress is not None or attempt == ATTEMPTS:
+        if error is None or NOT_UP not in str(error) or query.lastProgress is not None or attempt == attempts:
             break
     return query
 
