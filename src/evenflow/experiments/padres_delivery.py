@@ -61,7 +61,8 @@ def count_deliveries(sim: Federation) -> Delivery:
 def _of_one(sim: Federation, popped: dict[str, Popped], stays: Sequence[Stay], replays: Sequence[Replay]) -> Delivery:
     """Let one subscriber's deliveries pass its inbox (see `Inbox`), part by part in the order of time.
 
-    A part that begins when nothing else is under way finds an inbox that only knows the newest number.
+    A part that begins when nothing else is under way finds an inbox that only knows the newest number;
+    a gap is under way from when it opens until it is filled.
     """
     orders = sim.orders_of(stays[0].key)
     if not len(orders):
@@ -98,7 +99,7 @@ def _stays(popped: dict[str, Popped], stays: Sequence[Stay], orders: IntArray) -
 def _replays(replays: Sequence[Replay], orders: IntArray) -> Iterator[Part]:
     for replay in replays:
         begin, end = np.searchsorted(orders, (replay.after + 1, replay.until + 1)).tolist()
-        yield replay.at, replay.at + REPLAY_S, np.arange(begin, end)
+        yield replay.owed_since, replay.at + REPLAY_S, np.arange(begin, end)
 
 
 def _range(popped: Popped, stay: Stay, orders: IntArray) -> tuple[int, int]:

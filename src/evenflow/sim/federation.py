@@ -75,6 +75,7 @@ class Replay(NamedTuple):
     after: int
     until: int
     at: float = 0.0
+    owed_since: float = 0.0  # when the gap opened; until it is filled the subscriber forgets no number
 
 
 def kinds_of(kinds: Sequence[tuple[int, ...]], keys: int) -> list[IntArray]:
@@ -303,7 +304,8 @@ class Federation(Simulation):
         self._find_home(subscriber, stay.broker)
         if stay.path >= 0:  # otherwise nothing had been promised yet
             after = self.brokers[stay.broker].popped[stay.last - 1] if stay.last else -1
-            self.at(self.now + SETTLE_S, lambda: self._replay_home(subscriber, stay.key, max(after, stay.path - 1)))
+            assert stay.until is not None
+            self._replay_home(subscriber, stay.key, max(after, stay.path - 1), stay.until)
 
     def _find_home(self, subscriber: str, broken: str) -> None:
         """Tell a subscriber that a broker is gone, and redirect it to a random other one if it has none left."""
@@ -315,13 +317,17 @@ class Federation(Simulation):
         elif actor.home is None:
             self.at(self.now + BROKEN_S, lambda: self._find_home(subscriber, broken))
 
-    def _replay_home(self, subscriber: str, key: int, after: int) -> None:
+    def _replay_home(self, subscriber: str, key: int, after: int, since: float) -> None:
+        """Fill a gap as soon as the subscriber's home is reached by all that is published from then on."""
         home = self.subscriber_of[subscriber].home
-        if home is None or home in self.down:
-            self.at(self.now + SETTLE_S, lambda: self._replay_home(subscriber, key, after))
+        stay = self.stays.get((subscriber, home)) if home is not None else None
+        cut = max((cut.until for cut in self.network.partitions), default=0.0)
+        if stay is None or stay.path < 0 or cut > self.now:
+            again = max(self.now, cut) + SETTLE_S
+            self.at(again, lambda: self._replay_home(subscriber, key, after, since))
             return
         self.advance(self.now)
-        self._replay(subscriber, key, after, home)
+        self._replay(subscriber, key, after, stay.broker, since)
 
     def partition(self, inside: Iterable[str], until: float) -> None:
         """Cut the links between some brokers and the others: what controls is lost, data waits."""
@@ -449,12 +455,19 @@ class Federation(Simulation):
         broker.clients += 1
         broker.resize()
         self.stays[subscriber, name] = Stay(subscriber, key, name, len(broker.popped), None, self.now)
-        self.at(self.now + SETTLE_S, lambda: self._path_set(subscriber, name))
+        since = self.now
+        self.at(since + SETTLE_S, lambda: self._path_set(subscriber, name, since))
         self._spread(name, self.routing[name].subscribe(key, CLIENTS))
 
-    def _path_set(self, subscriber: str, name: str) -> None:
+    def _path_set(self, subscriber: str, name: str, since: float) -> None:
+        """Promise what is published from now on; behind a cut the subscription waits, and so does the promise."""
         stay = self.stays.get((subscriber, name))
-        if stay is not None:
+        cut = max((cut.until for cut in self.network.partitions), default=0.0)
+        if stay is None or stay.since != since:
+            return  # it left, and perhaps came back
+        if cut > self.now:
+            self.at(cut + SETTLE_S, lambda: self._path_set(subscriber, name, since))
+        else:
             self.advance(self.now)
             source = self.brokers[self.source].popped
             self.stays[subscriber, name] = stay._replace(path=source[-1] + 1 if source else 0)
@@ -469,9 +482,8 @@ class Federation(Simulation):
         broker.resize()
         self.past_stays.append(stay._replace(last=len(broker.popped), until=self.now))
         self._spread(name, self.routing[name].unsubscribe(key, CLIENTS))
-        home = self.subscriber_of[subscriber].home
-        if home is not None and home != name and stay.path >= 0:
-            self._replay(subscriber, key, broker.popped[-1] if broker.popped else -1, home)
+        if self.subscriber_of[subscriber].home != name and stay.path >= 0:
+            self._replay_home(subscriber, key, broker.popped[-1] if broker.popped else -1, self.now)
 
     def _depart(self, subscriber: str, command: Depart) -> None:
         """Unsubscribe after the broker's queuing and matching delays (section 3.4.2), or at once.
@@ -491,20 +503,16 @@ class Federation(Simulation):
             return  # it came back before it had left
         self.post(subscriber, name, m.Unsubscribe())
 
-    def _replay(self, subscriber: str, key: int, after: int, home: str) -> None:
+    def _replay(self, subscriber: str, key: int, after: int, home: str, since: float) -> None:
         """Let the source's head deliver, through the new home, what the old one had not matched yet.
 
         The head keeps what was published lately, and matches it against the one subscription.
         """
-        healed = max((cut.until for cut in self.network.partitions), default=0.0)
-        if healed > self.now:  # the new path may need a link that is cut, so more will be missed
-            self.at(healed + SETTLE_S, lambda: self._replay_home(subscriber, key, after))
-            return
         source, broker = self.brokers[self.source], self.brokers[home]
         until = source.popped[-1] if source.popped else -1
         if until <= after:
             return
-        self.replays.append(Replay(subscriber, key, after, until, self.now))
+        self.replays.append(Replay(subscriber, key, after, until, self.now, since))
         missing = self.orders_of(key)
         begin, end = np.searchsorted(missing, (after + 1, until + 1)).tolist()
         copies = end - begin
