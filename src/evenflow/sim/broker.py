@@ -109,32 +109,35 @@ class Broker:
         if not queue or free > now or queue[0][0] > now:
             return
         counts, pick, delay, send, out_free = self.counts, self.pick, self.delay, self.send_s, self.out_free
-        sample, popped = self.sample, self.popped
-        bits = self.model.message_bytes * 8
+        sample, note = self.sample, self.popped.append
+        busy, handled, wait_s, output, delivered = self.busy, self.handled, self.wait_s, self.output, self.delivered
+        out_wait_s, delivery_s = self.out_wait_s, self.delivery_s
+        bits, half = self.model.message_bytes * 8, send / 2
+        waited = self.last_wait
         while queue:
             arrival, order, kind, born = queue[0]
-            start = max(free, arrival)
+            start = free if free > arrival else arrival
             if start > now:
                 break
             queue.popleft()
-            popped.append(order)
+            note(order)
             free = start + delay
             copies = sum(pick[kind](counts))
             if sample is not None:
                 sample.append(self.matches[kind])
             second = int(start)
-            self.busy[second] += delay
-            self.handled[second] += 1
-            self.wait_s[second] += start - arrival
+            waited = start - arrival
+            busy[second] += delay
+            handled[second] += 1
+            wait_s[second] += waited
             if copies:
-                begin = max(out_free, free)
-                self.output[second] += copies * bits
-                self.delivered[second] += copies
-                self.out_wait_s[second] += begin - free
-                self.delivery_s[second] += copies * (begin - born + send * (copies + 1) / 2)
+                begin = out_free if out_free > free else free
+                output[second] += copies * bits
+                delivered[second] += copies
+                out_wait_s[second] += begin - free
+                delivery_s[second] += copies * (begin - born + half * (copies + 1))
                 out_free = begin + copies * send
-        self.free, self.out_free = free, out_free
-        self.last_wait = start - arrival if start <= now else self.last_wait
+        self.free, self.out_free, self.last_wait = free, out_free, waited
 
     def charge(self, now: float, copies: int) -> float:
         """Handle one control message ahead of the data, and say when it leaves."""
@@ -181,25 +184,28 @@ class HeadBroker(Broker):
         queue, free = self.queue, self.free
         if not queue or free > now or queue[0][0] > now:
             return
-        delay, send, out_free, matches, down = self.delay, self.send_s, self.out_free, self.matches, self.down
+        delay, send, out_free, matches = self.delay, self.send_s, self.out_free, self.matches
+        # What is down now stays so until the next look, and so do the tables.
+        down = [(table.keys(), broker.queue.append, broker.arrived) for table, broker in self.down if not broker.dead]
+        busy, handled, wait_s, output, note = self.busy, self.handled, self.wait_s, self.output, self.popped.append
         bits = self.model.message_bytes * 8
         while queue:
             arrival, order, kind, born = queue[0]
-            start = max(free, arrival)
+            start = free if free > arrival else arrival
             if start > now:
                 break
             queue.popleft()
-            self.popped.append(order)
+            note(order)
             free = start + delay
             second = int(start)
-            self.busy[second] += delay
-            self.handled[second] += 1
-            self.wait_s[second] += start - arrival
+            busy[second] += delay
+            handled[second] += 1
+            wait_s[second] += start - arrival
             keys = matches[kind]
-            for table, broker in down:
-                if not broker.dead and not table.keys().isdisjoint(keys):
-                    out_free = (max(out_free, free)) + send
-                    broker.queue.append((out_free, order, kind, born))
-                    broker.arrived[int(out_free)] += 1
-                    self.output[second] += bits
+            for wanted, send_on, arrived in down:
+                if not wanted.isdisjoint(keys):
+                    out_free = (out_free if out_free > free else free) + send
+                    send_on((out_free, order, kind, born))
+                    arrived[int(out_free)] += 1
+                    output[second] += bits
         self.free, self.out_free = free, out_free

@@ -161,7 +161,7 @@ class Federation(Simulation):
         self.carry_out[m.Listen] = self._listen
         self.carry_out[m.Unlisten] = self._unlisten
         self._feed: tuple[Sequence[float], Sequence[int]] = ((), ())
-        self._fed = 0
+        self._fed, self._advanced = 0, -1.0
         self._times, self._which = np.zeros(0), np.zeros(0, dtype=np.int64)
         self._orders: dict[int, IntArray] = {}
         self._kinds_of = kinds_of(kinds, self.keys)
@@ -249,6 +249,9 @@ class Federation(Simulation):
 
     def advance(self, now: float) -> None:
         """Bring every queue up to now, the ones near the publishers first."""
+        if now <= self._advanced:
+            return
+        self._advanced = now
         times, kinds = self._feed
         source, fed = self.brokers[self.source], self._fed
         if fed < len(times) and times[fed] <= now:
