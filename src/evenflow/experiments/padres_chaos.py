@@ -204,7 +204,7 @@ class Chaos:
     def _findings(self) -> dict[str, Any]:
         sim = self.sim
         served: dict[str, list[str]] = {name: [] for name in sim.subscriber_of}
-        for subscriber, broker in sim.stays:
+        for subscriber, broker in sim.service.stays:
             served[subscriber].append(broker)
         homeless = sum(not where for where in served.values())
         two_homes = sum(len(where) > 1 for where in served.values())

@@ -53,9 +53,11 @@ def summarize(world: World) -> dict[str, Any]:
         "b1_overloaded_s": LOOK_S * sum(load.above(settings.higher) for load in b1),
         "b1_queue": len(sim.brokers[world.entry].queue),
         "b1_crashed_s": sim.brokers[world.entry].crashed_at,
-        "messages_by_class": dict(sorted({**sim.received, "publication": publications(world, 0, end)}.items())),
+        "messages_by_class": dict(
+            sorted({**sim.carriage.received, "publication": publications(world, 0, end)}.items())
+        ),
         "moved": sum(s["moved"] for s in moves),
-        "replayed": sim.replayed,
+        "replayed": sim.service.replayed,
         "lost": delivery.lost,
         "duplicated": delivery.duplicated,
         "doubles_removed": delivery.doubles_removed,
@@ -116,7 +118,7 @@ def publications(world: World, begin: float, end: float) -> int:
 
 def overhead(world: World, begin: float, end: float) -> float:
     """Give the share of all received messages that are not quotes, per cent; deliveries are not counted."""
-    bins = world.sim.received_at[int(begin) // LOOK_S : int(end) // LOOK_S]
+    bins = world.sim.carriage.received_at[int(begin) // LOOK_S : int(end) // LOOK_S]
     control = sum(sum(one.values()) for one in bins)
     total = control + publications(world, begin, end)
     return 100.0 * control / total if total else 0.0

@@ -2,6 +2,7 @@
 
 Nothing happens between two looks: a broker is brought up to a moment when somebody needs to know,
 which handles the same messages in the same order as an event for each would, at a tenth of the cost.
+The loops compare where `max` would be shorter, as a call for each message is a tenth of a run.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ class Broker:
         waited = self.last_wait
         while queue:
             arrival, order, kind, born = queue[0]
-            start = free if free > arrival else arrival
+            start = free if free > arrival else arrival  # noqa: FURB136
             if start > now:
                 break
             queue.popleft()
@@ -131,7 +132,7 @@ class Broker:
             handled[second] += 1
             wait_s[second] += waited
             if copies:
-                begin = out_free if out_free > free else free
+                begin = out_free if out_free > free else free  # noqa: FURB136
                 output[second] += copies * bits
                 delivered[second] += copies
                 out_wait_s[second] += begin - free
@@ -191,7 +192,7 @@ class HeadBroker(Broker):
         bits = self.model.message_bytes * 8
         while queue:
             arrival, order, kind, born = queue[0]
-            start = free if free > arrival else arrival
+            start = free if free > arrival else arrival  # noqa: FURB136
             if start > now:
                 break
             queue.popleft()
@@ -204,7 +205,7 @@ class HeadBroker(Broker):
             keys = matches[kind]
             for wanted, send_on, arrived in down:
                 if not wanted.isdisjoint(keys):
-                    out_free = (out_free if out_free > free else free) + send
+                    out_free = (out_free if out_free > free else free) + send  # noqa: FURB136
                     send_on((out_free, order, kind, born))
                     arrived[int(out_free)] += 1
                     output[second] += bits
