@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from evenflow.experiments.padres_delivery import count_deliveries
-from evenflow.experiments.padres_world import LOOK_S, Estimate, World
+from evenflow.experiments.padres_world import LOOK_S, World
+from evenflow.federation.estimates import Estimate
 from evenflow.federation.load import Load
 from evenflow.sim.broker import Broker
 
@@ -45,7 +46,7 @@ def summarize(world: World) -> dict[str, Any]:
         "overhead_peak_pct": max(
             (overhead(world, at, at + 300) for at in range(int(change), int(end) - 299, 300)), default=None
         ),
-        "estimation": estimation(history.estimates, world.entry, settings.join_until),
+        "estimation": estimation(world.estimates.done, world.entry, settings.join_until),
         "delivery_delay_s": delivery_delay(edges, *before),
         "queuing_delay_s": queuing_delay(edges, *before),
         "sessions_by": sessions_by(history.sessions),

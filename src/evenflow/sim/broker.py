@@ -141,12 +141,16 @@ class Broker:
         self.free, self.out_free, self.last_wait = free, out_free, waited
 
     def charge(self, now: float, copies: int) -> float:
-        """Handle one control message ahead of the data, and say when it leaves."""
+        """Match one control publication ahead of the data, and say when its copies leave."""
         self.free = max(self.free, now) + self.delay
-        self.out_free = max(self.out_free, now) + copies * self.send_s
         self.busy[int(now)] += self.delay
+        return self.delay + self.send(now, copies)
+
+    def send(self, now: float, copies: int) -> float:
+        """Send messages that nothing is matched against, such as subscriptions, and say when they leave."""
+        self.out_free = max(self.out_free, now) + copies * self.send_s
         self.output[int(now)] += copies * self.model.message_bytes * 8
-        return now + self.delay + self.send_s
+        return now + self.send_s
 
     def memory(self, now: float) -> Memory:
         """Give the memory in use (Eq. 4.11)."""

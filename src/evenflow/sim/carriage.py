@@ -147,7 +147,7 @@ class Carriage:
         """Pass routing changes on, hop by hop; behind a cut they wait."""
         world = self.world
         for forward in forwards:
-            leaves = world.brokers[at].charge(world.now, 1)
+            leaves = world.brokers[at].send(world.now, 1)
             for cut in world.network.partitions:
                 if cut.until > world.now and cut.cuts(at, forward.to):
                     leaves = max(leaves, cut.until)

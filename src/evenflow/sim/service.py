@@ -129,7 +129,6 @@ class Service:
             return
         world.advance(world.now)
         world.carriage.count(m.class_of(broker, message))
-        world.brokers[broker].charge(world.now, 0)
         key = world.subscriber_of[sender].key
         if isinstance(message, m.Subscribe):
             self._serve(sender, key, broker)
