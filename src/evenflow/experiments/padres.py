@@ -7,5 +7,6 @@ from evenflow.experiments.padres_global import GLOBAL
 from evenflow.experiments.padres_live import LIVE
 from evenflow.experiments.padres_local import LOCAL
 from evenflow.experiments.padres_micro import MICRO
+from evenflow.experiments.padres_scale import SCALE
 
-EXPERIMENTS = (LOCAL, GLOBAL, MICRO, CHAOS, LIVE)
+EXPERIMENTS = (LOCAL, GLOBAL, MICRO, CHAOS, LIVE, SCALE)

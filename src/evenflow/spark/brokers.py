@@ -28,8 +28,8 @@ from evenflow.federation.edge import EdgeBroker
 from evenflow.federation.estimates import Estimates
 from evenflow.federation.head import HeadActor
 from evenflow.federation.load import Load, Memory
+from evenflow.federation.mailbox import Mailbox
 from evenflow.federation.settings import Balancing
-from evenflow.spark.brokers_mailbox import Mailbox
 from evenflow.spark.brokers_register import Register
 from evenflow.spark.brokers_stage import COUNT, DELIVERY, MEASURES, SAMPLE, Lane, Route, matched_schema, routed_schema
 from evenflow.spark.event_reading import EventReader

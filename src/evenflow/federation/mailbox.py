@@ -1,7 +1,7 @@
-"""Drives the brokers' actors inside the driver process, between two batches: messages arrive at once, wake-ups in order.
+"""One mailbox for a whole federation in one process: messages arrive at once, wake-ups in order.
 
-The same edge brokers, cluster heads and subscribers as in virtual time. All that a batch brought is delivered
-when they negotiate, so a subscriber that was told to leave leaves at once: it is served by one broker in every batch.
+For drivers without queues of single messages: on Spark the brokers negotiate between two batches, and at a large scale
+rates stand for publications. Nothing is under way then, so a subscriber that was told to leave leaves at once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SHOWN = (m.Request, m.Reply, m.Announce, m.Done, m.Cancel, m.ClusterRequest, m.C
 
 @dataclass
 class Mailbox:
-    """One mailbox for all brokers and subscribers.
+    """All brokers and subscribers of a federation.
 
     Parameters
     ----------
@@ -41,6 +41,7 @@ class Mailbox:
     heads: Mapping[str, HeadActor]
     listeners: dict[str, set[str]]
     note: Callable[[Mapping[str, Any]], object]
+    load: Callable[[str], Load] | None = None  # measures a broker before it handles anything but its subscribers
     subscribers: dict[str, Subscriber] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)  # subscribers whose home may have changed
     now: float = 0.0
@@ -104,12 +105,16 @@ class Mailbox:
     def _drain(self) -> None:
         while self._letters:
             name, event = self._letters.popleft()
-            actor: Any = self.edges.get(name) or self.heads.get(name) or self.subscribers.get(name)
-            if actor is not None:  # a subscriber may have gone in the meantime
-                for command in actor.handle(event, self.now):
-                    self._obey(name, command)
-                if name in self.subscribers:
-                    self.changed.add(name)
+            edge = self.edges.get(name)
+            actor: Any = edge or self.heads.get(name) or self.subscribers.get(name)
+            if actor is None:
+                continue  # a subscriber may have gone in the meantime
+            if edge is not None and self.load is not None and _judges(event):
+                edge.handle(m.Measured(self.load(name)), self.now)
+            for command in actor.handle(event, self.now):
+                self._obey(name, command)
+            if isinstance(actor, Subscriber):
+                self.changed.add(name)
 
     def _obey(self, name: str, command: Any) -> None:
         kind = type(command)
@@ -156,3 +161,8 @@ class Mailbox:
         if isinstance(message, m.Request):
             record["algorithm"] = message.algorithm
         return record
+
+
+def _judges(event: Any) -> bool:
+    """Tell whether a broker needs its load for an event; the coming and going of subscribers does not."""
+    return not (isinstance(event, Received) and isinstance(event.message, m.Subscribe | m.Unsubscribe | m.AskMove))
