@@ -11,8 +11,8 @@ import pytest
 
 from evenflow.bench.workloads import quotes
 from evenflow.errors import BadInput
-from evenflow.federation.settings import Balancing
-from evenflow.spark.brokers import EVEN, brokers, scaled
+from evenflow.federation.settings import EVEN, Balancing
+from evenflow.spark.brokers import brokers, scaled
 from evenflow.spark.brokers_live import draw, rounded, shuffled
 from evenflow.spark.brokers_register import Register
 from evenflow.subscriptions.language import parse_subscription

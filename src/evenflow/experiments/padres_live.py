@@ -6,6 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+import pyarrow as pa
+
+from evenflow.bench.workloads import quotes
 from evenflow.experiments.figures import SERIES, Figure, Series
 from evenflow.experiments.registry import Experiment, Row, TraceWriter
 from evenflow.experiments.settings import setting
@@ -42,11 +46,18 @@ def run(settings: LiveSettings, seed: int, trace: TraceWriter | None) -> Mapping
         batch_s=settings.batch_s,
         changes=settings.changes,
         balancer=settings.balancer,
-        quotes=settings.quotes,
+        market=generated_quotes(seed) if settings.quotes == "generated" else None,
         trace=trace,
     )
     curves = found.pop("curves")
     return {**found, SERIES: curves}
+
+
+def generated_quotes(seed: int) -> pa.Table:
+    """Give quotes of a random walk, day after day."""
+    table = quotes(seed, days=100)
+    day = np.tile(np.arange(100), table.num_rows // 100)
+    return table.take(pa.array(np.argsort(day, kind="stable")))
 
 
 def figures(rows: Sequence[Row], _: Any) -> list[Figure]:

@@ -29,27 +29,17 @@ from evenflow.federation.estimates import Estimates
 from evenflow.federation.head import HeadActor
 from evenflow.federation.load import Load, Memory
 from evenflow.federation.mailbox import Mailbox
-from evenflow.federation.settings import Balancing
+from evenflow.federation.settings import EVEN, Balancing
 from evenflow.spark.brokers_register import Register
 from evenflow.spark.brokers_stage import COUNT, DELIVERY, MEASURES, SAMPLE, Lane, Route, matched_schema, routed_schema
 from evenflow.spark.event_reading import EventReader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 LOG = "subscribers"
 WINDOW = 3  # batches over which a lane is measured
-EVEN = {
-    "stable_rule": False,
-    "count_leavers": False,
-    "empty_backoff_s": 300.0,
-    "by_headroom": True,
-    "joint": True,
-    "calm_s": 120.0,
-    "fine": 0.04,
-    "refresh": 3,
-}
 
 
 def scaled(settings: Balancing, scale: float) -> Balancing:
@@ -132,7 +122,7 @@ class Brokers:
     brokers: int = 8
     clusters: int = 2
     place: Path = field(default_factory=lambda: Path("brokers"))
-    settings: Balancing | None = field(default_factory=lambda: Balancing(**EVEN))  # type: ignore[arg-type]
+    settings: Balancing | None = field(default_factory=lambda: Balancing(**EVEN))
     time_scale: float = 1.0
     entry: str | None = None
     mbps: float = 10_000.0

@@ -16,10 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from evenflow.bench.workloads import quotes as made_up
 from evenflow.errors import BadInput
-from evenflow.federation.settings import Balancing
-from evenflow.spark.brokers import EVEN, Brokers, brokers
+from evenflow.federation.settings import EVEN, Balancing
+from evenflow.spark.brokers import Brokers, brokers
 from evenflow.spark.brokers_stage import DELIVERY
 from evenflow.spark.session import local_session
 from evenflow.spark.subscription_log import LiveIndex, current_version
@@ -56,13 +55,6 @@ def real_quotes() -> pa.Table:
         tables.append(table.append_column("class", pa.array(["STOCK"] * table.num_rows)))
     columns = ["class", "symbol", "date", "open", "high", "low", "close", "volume"]
     return pa.concat_tables(tables).sort_by([("date", "ascending"), ("symbol", "ascending")]).select(columns)
-
-
-def generated_quotes(seed: int) -> pa.Table:
-    """Give quotes of a random walk, day after day."""
-    table = made_up(seed, days=100)
-    day = np.tile(np.arange(100), table.num_rows // 100)
-    return table.take(pa.array(np.argsort(day, kind="stable")))
 
 
 def shuffled(market: pa.Table, seed: int) -> pa.Table:
@@ -151,7 +143,8 @@ def delay_of(index: Index, part: pa.Table) -> float:
     index.match(part.slice(0, 10)).lists()  # compiled before it is measured
     begun = time.process_time()
     index.match(part).lists()
-    return (time.process_time() - begun) / part.num_rows
+    rows: int = part.num_rows
+    return (time.process_time() - begun) / rows
 
 
 def live(
@@ -166,7 +159,7 @@ def live(
     batch_s: float = 15.0,
     changes: int = 200,
     balancer: Literal["even", "default", "none"] = "even",
-    quotes: Literal["real", "generated"] = "real",
+    market: pa.Table | None = None,
     trace: Callable[[Mapping[str, Any]], object] | None = None,
     spark: SparkSession | None = None,
 ) -> dict[str, Any]:
@@ -180,9 +173,11 @@ def live(
         Publications come so much faster than one broker with all subscriptions could match them.
     changes
         Subscriptions that join, and that leave, before every fifth batch.
+    market
+        Quotes to publish; without it, real ones.
     """
     chance = random.Random(f"{seed}/live")
-    market = shuffled(real_quotes() if quotes == "real" else generated_quotes(seed), seed)
+    market = shuffled(real_quotes() if market is None else market, seed)
     session = spark or local_session(lanes=2, name="evenflow padres-live")
     with tempfile.TemporaryDirectory(prefix="evenflow-brokers-", ignore_cleanup_errors=True) as folder:
         place = Path(folder)
@@ -195,7 +190,7 @@ def live(
         rate = overload / delay_of(plain.at(current_version(rules)), market.slice(0, rows))
         schema = session.createDataFrame(market.slice(0, 1)).schema
         stream = session.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(incoming))
-        published = Balancing(**(EVEN if balancer == "even" else {}))  # type: ignore[arg-type]
+        published = Balancing(**(EVEN if balancer == "even" else {}))
         records: list[Mapping[str, Any]] = []
 
         def note(record: Mapping[str, Any]) -> None:
