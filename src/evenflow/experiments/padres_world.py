@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evenflow.actor import Actor
+from evenflow.experiments.padres_file import WorkloadFile
 from evenflow.experiments.padres_settings import BrokerSettings
 from evenflow.experiments.padres_workload import Workload, advertisement, build
 from evenflow.experiments.registry import TraceWriter
@@ -42,6 +43,7 @@ class World:
         entry: str,
         seed: int,
         trace: TraceWriter | None,
+        given: WorkloadFile | None = None,
     ) -> None:
         settings.check()
         self.settings, self.specs, self.entry = settings, specs, entry
@@ -60,7 +62,9 @@ class World:
             seconds=settings.seconds,
             change_at=settings.change_at,
             series=settings.quotes,
+            given=given,
         )
+        self.entries = [broker for _, _, broker in given.subscribers.values()] if given else []
         self.sim = Federation(
             seed,
             specs,
@@ -87,7 +91,8 @@ class World:
             name, text = f"P{publisher.symbol}", advertisement(workload.symbols[publisher.symbol])
             sim.at(publisher.joins, lambda name=name, text=text: sim.advertise(name, text))  # type: ignore[misc]
         for number, (at, key) in enumerate(workload.subscribers):
-            sim.at(at, lambda number=number, key=key: sim.join(f"S{number}", key, self.entry))  # type: ignore[misc]
+            entry = self.entries[number] if self.entries else self.entry
+            sim.at(at, lambda number=number, key=key, entry=entry: sim.join(f"S{number}", key, entry))  # type: ignore[misc]
         for second in range(LOOK_S, int(settings.seconds) + 1, LOOK_S):
             sim.run(until=second)
             self._look(second)
