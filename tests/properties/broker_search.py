@@ -45,9 +45,8 @@ class World:
                 self.letters.append((name, command.to, command.message))
             elif isinstance(command, Depart):
                 self.letters.append((name, command.broker, m.Unsubscribe()))
-            elif isinstance(command, Wake) and (isinstance(command.name, str) or command.name[0] in TIMERS):
-                if command.name != "pie":
-                    self.timers.append((name, command.name))
+            elif isinstance(command, Wake) and _matters(command.name):
+                self.timers.append((name, command.name))
 
     def hand(self, name: str, event: Any) -> None:
         """Let an actor handle an event."""
@@ -57,7 +56,7 @@ class World:
     def choices(self) -> Iterator[tuple[str, int]]:
         """List what may happen next."""
         seen = set()
-        for place, (sender, to, message) in enumerate(self.letters):
+        for place, (sender, to, _) in enumerate(self.letters):
             if sender.startswith("S"):  # a connection keeps the order
                 if (sender, to) in seen:
                     continue
@@ -65,7 +64,6 @@ class World:
             elif self.losses:
                 yield "lose", place
             yield "deliver", place
-            del message
         if not self.letters or self.early:
             for place in range(len(self.timers)):
                 yield "time out", place
@@ -109,6 +107,11 @@ class World:
             elif actor.giving or actor.taking or actor.book.leaving.keys() - actor.book.key_of.keys():
                 found.append(f"{name} is still in a session")
         return found
+
+
+def _matters(timer: Any) -> bool:
+    """Tell the timers of the session from those of PIE and detection."""
+    return timer != "pie" if isinstance(timer, str) else timer[0] in TIMERS
 
 
 CATALOGUE = Catalogue()
