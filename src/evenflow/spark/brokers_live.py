@@ -154,7 +154,7 @@ def live(
     count: int = 8,
     clusters: int = 2,
     batches: int = 40,
-    rows: int = 100,
+    rows: int = 200,
     overload: float = 2.0,
     batch_s: float = 15.0,
     changes: int = 200,
