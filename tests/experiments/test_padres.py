@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import statistics
+from dataclasses import replace
 
 import pytest
 
 from evenflow.errors import BadInput
+from evenflow.experiments import padres_micro
 from evenflow.experiments.padres_chaos import ChaosSettings
 from evenflow.experiments.padres_chaos import run as run_chaos
 from evenflow.experiments.padres_global import GlobalSettings, falls, specs_of
 from evenflow.experiments.padres_global import run as run_global
 from evenflow.experiments.padres_local import LocalSettings
 from evenflow.experiments.padres_local import run as run_local
-from evenflow.experiments.padres_micro import VALUES
+from evenflow.experiments.padres_micro import VALUES, MicroSettings, point
+from evenflow.experiments.padres_micro import run as run_micro
+from evenflow.experiments.padres_scale import ScaleSettings
+from evenflow.experiments.padres_scale import run as run_scale
 from evenflow.experiments.padres_summary import convergence
 from evenflow.experiments.padres_verdicts import VERDICTS
 from evenflow.federation.load import Load
@@ -114,6 +119,28 @@ def test_every_study_has_a_verdict_that_can_fail():
     assert [holds for _, holds, _ in VERDICTS["local-threshold"](points)] == [False, False]
     rising = [{"value": v, "convergence_s": 500.0 + v / 2, "std_input": 0.03} for v in (2000.0, 4000.0)]
     assert [holds for _, holds, _ in VERDICTS["subscribers"](rising)] == [True, True]
+
+
+def test_a_broken_study_goes_on_where_it_stopped(tmp_path, monkeypatch):
+    small = {"subscribers": 60, "publishers": 4, "seconds": 600.0, "join_until": 50.0, "press_samples": 5}
+    settings = MicroSettings(study="local-pie", values="20,60", keep=str(tmp_path), **small)
+    first = run_micro(settings, 1, None)
+    assert len(list(tmp_path.rglob("*.json"))) == 2
+    next(tmp_path.rglob("20-*.json")).unlink()
+    ran = []
+    monkeypatch.setattr(padres_micro, "point", lambda *words: ran.append(words[2]) or point(*words))
+    assert run_micro(settings, 1, None) == first
+    assert ran == [20.0]
+    run_micro(replace(settings, zero_traffic=0.5), 1, None)  # other settings are another study
+    assert ran == [20.0, 20.0, 60.0]
+
+
+def test_a_large_federation_by_rates():
+    settings = ScaleSettings(brokers=8, clusters=2, subscribers=2400, seconds=900.0, join_until=200.0, rate=60.0)
+    row = run_scale(settings, 1, None)
+    assert (row["homes"], row["astray"], row["overloaded_end"]) == (2400, 0, 0)
+    assert row["moved"] > 100
+    assert row["cluster_spread_mean"] < 0.15
 
 
 @pytest.mark.long

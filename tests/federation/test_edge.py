@@ -207,3 +207,15 @@ def test_the_inbox_lets_everything_pass_once():
     assert inbox.take("B0", [3, 4, 5, 6]) == [3, 4, 6]
     inbox.close("B0")
     assert inbox.take("B0", [5, 6, 7]) == [7]
+
+
+def test_the_inbox_keeps_single_numbers_while_a_replay_is_owed():
+    inbox = Inbox()
+    inbox.take("B0", [1, 2])
+    inbox.gap("B0")  # the first broker let go at 2, its replay waits behind a cut
+    inbox.take("B0", [6, 7])  # the second broker's, which crashes
+    assert not inbox.close("B0")
+    assert inbox.take("B0", [3, 4, 5, 6]) == [3, 4, 5]
+    inbox.filled("B0")
+    assert inbox.close("B0")
+    assert inbox.take("B0", [5, 7, 8]) == [8]

@@ -51,8 +51,8 @@ def test_rate_falls_only_if_all_subscribers_go():
 def test_a_rate_that_others_want_too_is_not_reducible():
     subs = {"a": (sub("A"), 1, "0000011111"), "b": (sub("B"), 1, "0000011110")}
     case = desk(broker(), broker(), subs)
-    assert case.reducible(case.candidates["a"]) == pytest.approx(1.0)
-    assert case.reducible(case.candidates["b"]) == 0.0
+    assert case.traffic(case.candidates["a"]).reducible == pytest.approx(1.0)
+    assert case.traffic(case.candidates["b"]).reducible == 0.0
 
 
 def test_a_partly_offloaded_subscription_keeps_its_traffic():
@@ -60,7 +60,7 @@ def test_a_partly_offloaded_subscription_keeps_its_traffic():
     case = desk(broker(), broker(), subs)
     case.take("a", 1, "test")
     assert case.giver.input_rate == 10.0
-    assert case.reducible(case.candidates["b"]) == 0.0  # a's remaining subscriber still asks for it
+    assert case.traffic(case.candidates["b"]).reducible == 0.0  # a's remaining subscriber still asks for it
 
 
 def test_it_stops_before_making_things_worse():

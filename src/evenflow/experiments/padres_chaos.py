@@ -17,7 +17,7 @@ from evenflow.experiments.registry import Experiment, TraceWriter
 from evenflow.experiments.settings import setting
 from evenflow.federation.edge import EdgeBroker
 from evenflow.federation.head import HeadActor
-from evenflow.federation.settings import Balancing
+from evenflow.federation.settings import EVEN, Balancing
 from evenflow.sim.broker import Model
 from evenflow.sim.federation import Federation, Spec
 from evenflow.sim.network import Network
@@ -170,15 +170,7 @@ class Chaos:
     def _actors(self) -> dict[str, Any]:
         balancing = QUICK
         if self.settings.even:
-            balancing = replace(
-                QUICK,
-                stable_rule=False,
-                count_leavers=False,
-                empty_backoff_s=30.0,
-                by_headroom=True,
-                joint=True,
-                calm_s=20.0,
-            )
+            balancing = replace(QUICK, **{**EVEN, "empty_backoff_s": 30.0, "calm_s": 20.0})
         lives: dict[str, int] = {}
 
         def edge(spec: Spec) -> EdgeBroker:
@@ -204,7 +196,7 @@ class Chaos:
     def _findings(self) -> dict[str, Any]:
         sim = self.sim
         served: dict[str, list[str]] = {name: [] for name in sim.subscriber_of}
-        for subscriber, broker in sim.stays:
+        for subscriber, broker in sim.service.stays:
             served[subscriber].append(broker)
         homeless = sum(not where for where in served.values())
         two_homes = sum(len(where) > 1 for where in served.values())

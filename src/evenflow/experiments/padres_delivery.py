@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evenflow.sim.federation import Federation, IntArray, Replay, Stay
+from evenflow.sim.federation import Federation
+from evenflow.sim.service import IntArray, Replay, Stay
 
 REPLAY_S = 60.0  # a subscriber remembers single numbers for so long after a replay
 
@@ -44,12 +45,12 @@ def count_deliveries(sim: Federation) -> Delivery:
     A publication is expected if the subscriber's first broker was reached by it after the subscriber had joined,
     and if its brokers have matched everything that came before the end of the run.
     """
-    popped = {name: Popped.of(broker.popped, sim.published) for name, broker in sim.brokers.items()}
+    popped = {name: Popped.of(broker.popped, sim.service.published) for name, broker in sim.brokers.items()}
     stays: dict[str, list[Stay]] = defaultdict(list)
-    for stay in [*sim.past_stays, *sim.stays.values()]:
+    for stay in [*sim.service.past_stays, *sim.service.stays.values()]:
         stays[stay.subscriber].append(stay)
     replays: dict[str, list[Replay]] = defaultdict(list)
-    for replay in sim.replays:
+    for replay in sim.service.replays:
         replays[replay.subscriber].append(replay)
     total = Delivery(0, 0, 0, 0)
     for name in sorted(stays):
@@ -61,9 +62,10 @@ def count_deliveries(sim: Federation) -> Delivery:
 def _of_one(sim: Federation, popped: dict[str, Popped], stays: Sequence[Stay], replays: Sequence[Replay]) -> Delivery:
     """Let one subscriber's deliveries pass its inbox (see `Inbox`), part by part in the order of time.
 
-    A part that begins when nothing else is under way finds an inbox that only knows the newest number.
+    A part that begins when nothing else is under way finds an inbox that only knows the newest number;
+    a gap is under way from when it opens until it is filled.
     """
-    orders = sim.orders_of(stays[0].key)
+    orders = sim.service.orders_of(stays[0].key)
     if not len(orders):
         return Delivery(0, 0, 0, 0)
     passed = np.zeros(len(orders), dtype=np.int16)
@@ -78,7 +80,7 @@ def _of_one(sim: Federation, popped: dict[str, Popped], stays: Sequence[Stay], r
         fresh = part[(part >= floor) & ~seen[part]]
         passed[fresh] += 1
         seen[fresh] = True
-    path = next((stay.path for stay in stays if stay.path >= 0), sim.published)
+    path = next((stay.path for stay in stays if stay.path >= 0), sim.service.published)
     first, last = np.searchsorted(orders, (path, _seen_until(sim, popped, stays) + 1)).tolist()
     lost = int((passed[first:last] == 0).sum())
     twice = int(np.maximum(passed - 1, 0).sum())
@@ -98,7 +100,7 @@ def _stays(popped: dict[str, Popped], stays: Sequence[Stay], orders: IntArray) -
 def _replays(replays: Sequence[Replay], orders: IntArray) -> Iterator[Part]:
     for replay in replays:
         begin, end = np.searchsorted(orders, (replay.after + 1, replay.until + 1)).tolist()
-        yield replay.at, replay.at + REPLAY_S, np.arange(begin, end)
+        yield replay.owed_since, replay.at + REPLAY_S, np.arange(begin, end)
 
 
 def _range(popped: Popped, stay: Stay, orders: IntArray) -> tuple[int, int]:

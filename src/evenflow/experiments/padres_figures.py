@@ -52,7 +52,7 @@ def series_of(world: World, *, clusters: bool = False) -> dict[str, Any]:
     curves["overhead"] = [_overhead(world, history.at[i], stride * LOOK_S) for i in places]
     curves["estimates"] = [
         [e.side, _short(e.input), _short(e.measured[0]), _short(e.output), _short(e.measured[1]), _short(e.delay), _short(e.measured[2])]
-        for e in history.estimates
+        for e in world.estimates.done
         if e.measured is not None
     ]  # fmt: skip
     curves["sessions"] = [[s["at"], s["giver"], s["taker"], s["algorithm"], s["moved"]] for s in history.sessions]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from evenflow.experiments.figures import SERIES
 from evenflow.experiments.padres_figures import local_figures, series_of
+from evenflow.experiments.padres_file import read_workload
 from evenflow.experiments.padres_settings import BrokerSettings
 from evenflow.experiments.padres_summary import summarize
 from evenflow.experiments.padres_world import World
 from evenflow.experiments.registry import Experiment, TraceWriter
+from evenflow.experiments.settings import setting
 from evenflow.sim.federation import Spec
 
 SPECS = (  # Table 5.3
@@ -26,10 +29,16 @@ SPECS = (  # Table 5.3
 class LocalSettings(BrokerSettings):
     """What `padres-local` can be told."""
 
+    workload: str | None = setting(None, "a workload file (section 5.1), instead of Table 5.3 and drawn publishers")
+
 
 def run(settings: LocalSettings, seed: int, trace: TraceWriter | None) -> Mapping[str, object]:
     """Run one seed."""
-    world = World(settings, SPECS, (), "B1", seed, trace)
+    if settings.workload is None:
+        world = World(settings, SPECS, (), "B1", seed, trace)
+    else:
+        given = read_workload(Path(settings.workload))
+        world = World(settings, given.brokers, (), given.brokers[1].name, seed, trace, given)
     world.run()
     return {**summarize(world), SERIES: series_of(world)}
 

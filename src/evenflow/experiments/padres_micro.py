@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
+from hashlib import blake2b
+from pathlib import Path
 from typing import Any, Literal
 
 from evenflow.experiments.figures import SERIES, Figure, Series, Table
@@ -57,6 +60,7 @@ class MicroSettings(BrokerSettings):
         "local-pie", "clusters", "global-threshold", "global-pie",
     ] = setting("press-samples", "which study")  # fmt: skip
     all: bool = setting(default=False, help="run every study")
+    keep: str | None = setting(None, "a directory for finished points: a run that was broken off goes on from there")
     values: str = setting("", "the values to try, separated by commas; empty means the study's own")
     seconds: float = setting(3000.0, "virtual seconds; there is no change of rates", low=600.0, high=50_000.0)
     global_seconds: float = setting(6000.0, "virtual seconds of the studies with clusters", low=600.0, high=50_000.0)
@@ -66,7 +70,9 @@ def run(settings: MicroSettings, seed: int, trace: TraceWriter | None) -> Mappin
     """Run one seed of one study, or of all."""
     studies = list(VALUES) if settings.all else [settings.study]
     points = {
-        study: [{"value": value, **point(settings, study, value, seed, trace)} for value in _values(settings, study)]
+        study: [
+            {"value": value, **kept_point(settings, study, value, seed, trace)} for value in _values(settings, study)
+        ]
         for study in studies
     }
     found: dict[str, Any] = {
@@ -83,6 +89,26 @@ def _values(settings: MicroSettings, study: str) -> list[float]:
     if settings.values and not settings.all:
         return [float(word) for word in settings.values.split(",")]
     return list(VALUES[study])
+
+
+def kept_point(
+    settings: MicroSettings, study: str, value: float, seed: int, trace: TraceWriter | None
+) -> dict[str, Any]:
+    """Run one point, or take it from where an earlier run with the same settings kept it."""
+    if settings.keep is None:
+        return point(settings, study, value, seed, trace)
+    same = {**asdict(settings), "keep": None, "study": study, "all": False, "values": ""}
+    name = blake2b(json.dumps([same, value, seed], sort_keys=True).encode(), digest_size=8).hexdigest()
+    file = Path(settings.keep) / study / f"{value:g}-{seed}-{name}.json"
+    if file.exists():
+        found: dict[str, Any] = json.loads(file.read_text())
+        return found
+    found = point(settings, study, value, seed, trace)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    hidden = file.with_suffix(".new")
+    hidden.write_text(json.dumps(found))
+    hidden.rename(file)  # whole or not at all: a broken run leaves nothing half-written
+    return found
 
 
 def point(settings: MicroSettings, study: str, value: float, seed: int, trace: TraceWriter | None) -> dict[str, Any]:

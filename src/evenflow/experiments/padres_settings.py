@@ -7,7 +7,7 @@ from typing import Literal
 
 from evenflow.errors import BadInput
 from evenflow.experiments.settings import setting
-from evenflow.federation.settings import Balancing
+from evenflow.federation.settings import EVEN, Balancing
 
 
 @dataclass(frozen=True)
@@ -36,19 +36,7 @@ class BrokerSettings:
 
     def balancing(self) -> Balancing:
         """Give the balancer's parameters."""
-        if self.balancer == "even":
-            ours = {
-                "stable_rule": False,
-                "count_leavers": False,
-                "empty_backoff_s": 300.0,
-                "by_headroom": True,
-                "joint": True,
-                "calm_s": 120.0,
-                "fine": 0.04,
-                "refresh": 3,
-            }
-        else:
-            ours = {}
+        ours = EVEN if self.balancer == "even" else {}
         return Balancing(
             local_pie_s=self.local_pie_s,
             global_pie_s=self.global_pie_s,
@@ -66,7 +54,7 @@ class BrokerSettings:
             higher=self.higher,
             balance=self.balance,
             inert=self.inert,
-            **ours,  # type: ignore[arg-type]  # all are fields of Balancing
+            **ours,
         )
 
     def check(self) -> None:

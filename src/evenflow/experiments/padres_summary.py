@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from evenflow.experiments.padres_delivery import count_deliveries
-from evenflow.experiments.padres_world import LOOK_S, Estimate, World
+from evenflow.experiments.padres_world import LOOK_S, World
+from evenflow.federation.estimates import Estimate
 from evenflow.federation.load import Load
 from evenflow.sim.broker import Broker
 
@@ -45,7 +46,7 @@ def summarize(world: World) -> dict[str, Any]:
         "overhead_peak_pct": max(
             (overhead(world, at, at + 300) for at in range(int(change), int(end) - 299, 300)), default=None
         ),
-        "estimation": estimation(history.estimates, world.entry, settings.join_until),
+        "estimation": estimation(world.estimates.done, world.entry, settings.join_until),
         "delivery_delay_s": delivery_delay(edges, *before),
         "queuing_delay_s": queuing_delay(edges, *before),
         "sessions_by": sessions_by(history.sessions),
@@ -53,9 +54,11 @@ def summarize(world: World) -> dict[str, Any]:
         "b1_overloaded_s": LOOK_S * sum(load.above(settings.higher) for load in b1),
         "b1_queue": len(sim.brokers[world.entry].queue),
         "b1_crashed_s": sim.brokers[world.entry].crashed_at,
-        "messages_by_class": dict(sorted({**sim.received, "publication": publications(world, 0, end)}.items())),
+        "messages_by_class": dict(
+            sorted({**sim.carriage.received, "publication": publications(world, 0, end)}.items())
+        ),
         "moved": sum(s["moved"] for s in moves),
-        "replayed": sim.replayed,
+        "replayed": sim.service.replayed,
         "lost": delivery.lost,
         "duplicated": delivery.duplicated,
         "doubles_removed": delivery.doubles_removed,
@@ -116,7 +119,7 @@ def publications(world: World, begin: float, end: float) -> int:
 
 def overhead(world: World, begin: float, end: float) -> float:
     """Give the share of all received messages that are not quotes, per cent; deliveries are not counted."""
-    bins = world.sim.received_at[int(begin) // LOOK_S : int(end) // LOOK_S]
+    bins = world.sim.carriage.received_at[int(begin) // LOOK_S : int(end) // LOOK_S]
     control = sum(sum(one.values()) for one in bins)
     total = control + publications(world, begin, end)
     return 100.0 * control / total if total else 0.0

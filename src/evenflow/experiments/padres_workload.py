@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -72,6 +72,24 @@ class Workload:
     quotes: list[int]
 
 
+class Given(Protocol):
+    """What a workload file decides (see `padres_file`)."""
+
+    @property
+    def symbols(self) -> list[str]:
+        """The stocks that are published."""
+        ...
+
+    @property
+    def subscribers(self) -> Mapping[str, tuple[float, Subscription, str]]:
+        """Time, subscription and broker of each."""
+        ...
+
+    def sources(self) -> list[Publisher]:
+        """Give the publishers."""
+        ...
+
+
 def build(
     chance: random.Random,
     *,
@@ -84,13 +102,20 @@ def build(
     change_at: float,
     series: Quotes,
     days: int = DAYS,
+    given: Given | None = None,
 ) -> Workload:
-    """Draw a workload: publishers at 0 to 60 messages per minute, half of which double at ``change_at``."""
-    symbols = [f"S{number:02}" for number in range(publishers)]
+    """Draw a workload: publishers at 0 to 60 messages per minute, half of which double at ``change_at``.
+
+    What a workload file gives is not drawn.
+    """
+    symbols = given.symbols if given else [f"S{number:02}" for number in range(publishers)]
     market = quotes(seed, symbols, days)
     catalogue = Catalogue()
-    people = draw_subscribers(chance, catalogue, market, symbols, subscribers, zero_traffic, joins)
-    sources = draw_publishers(chance, publishers, change_at)
+    if given and given.subscribers:
+        people = [(at, catalogue.key(one)) for at, one, _ in given.subscribers.values()]
+    else:
+        people = draw_subscribers(chance, catalogue, market, symbols, subscribers, zero_traffic, joins)
+    sources = given.sources() if given else draw_publishers(chance, publishers, change_at)
     times, which = publications(chance, sources, seconds, series, days)
     return Workload(catalogue, symbols, match_all(catalogue, market), sources, people, times, which)
 

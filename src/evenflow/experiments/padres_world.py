@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evenflow.actor import Actor
+from evenflow.experiments.padres_file import WorkloadFile
 from evenflow.experiments.padres_settings import BrokerSettings
 from evenflow.experiments.padres_workload import Workload, advertisement, build
 from evenflow.experiments.registry import TraceWriter
 from evenflow.federation.edge import EdgeBroker
+from evenflow.federation.estimates import Estimates
 from evenflow.federation.head import HeadActor
 from evenflow.federation.load import Load
 from evenflow.sim.federation import Federation, Spec
@@ -20,29 +22,14 @@ LOOK_S = 10
 
 
 @dataclass(slots=True)
-class Estimate:
-    """What a session expected of one broker, and what was measured once its load had settled."""
-
-    at: float
-    broker: str
-    side: str
-    input: float
-    output: float
-    delay: float
-    measured: tuple[float, float, float] | None = None
-
-
-@dataclass(slots=True)
 class History:
-    """What was seen: loads every ten seconds, statuses, sessions and estimates."""
+    """What was seen: loads every ten seconds, and sessions."""
 
     at: list[float] = field(default_factory=list)
     loads: dict[str, list[Load]] = field(default_factory=dict)
     clients: dict[str, list[int]] = field(default_factory=dict)
     sessions: list[Mapping[str, Any]] = field(default_factory=list)
     global_sessions: list[Mapping[str, Any]] = field(default_factory=list)
-    estimates: list[Estimate] = field(default_factory=list)
-    open_estimates: dict[str, Estimate] = field(default_factory=dict)
 
 
 class World:
@@ -56,11 +43,12 @@ class World:
         entry: str,
         seed: int,
         trace: TraceWriter | None,
+        given: WorkloadFile | None = None,
     ) -> None:
         settings.check()
         self.settings, self.specs, self.entry = settings, specs, entry
         self.history = History()
-        self._offloads: dict[str, Mapping[str, Any]] = {}
+        self.estimates = Estimates(lambda name: self.sim.brokers[name].measure(self.sim.now))
         self._trace = trace
         self.seed = seed
         self.edges = [spec.name for spec in specs if spec.head]
@@ -74,7 +62,9 @@ class World:
             seconds=settings.seconds,
             change_at=settings.change_at,
             series=settings.quotes,
+            given=given,
         )
+        self.entries = [broker for _, _, broker in given.subscribers.values()] if given else []
         self.sim = Federation(
             seed,
             specs,
@@ -110,7 +100,8 @@ class World:
             name, text = f"P{publisher.symbol}", advertisement(workload.symbols[publisher.symbol])
             sim.at(publisher.joins, lambda name=name, text=text: sim.advertise(name, text))  # type: ignore[misc]
         for number, (at, key) in enumerate(workload.subscribers):
-            sim.at(at, lambda number=number, key=key: sim.join(f"S{number}", key, self.entry))  # type: ignore[misc]
+            entry = self.entries[number] if self.entries else self.entry
+            sim.at(at, lambda number=number, key=key, entry=entry: sim.join(f"S{number}", key, entry))  # type: ignore[misc]
         for second in range(LOOK_S, int(settings.seconds) + 1, LOOK_S):
             sim.run(until=second)
             self._look(second)
@@ -151,18 +142,13 @@ class World:
     def _note(self, record: Mapping[str, Any]) -> None:
         if self._trace is not None:
             self._trace(record)
-        history, kind = self.history, record["kind"]
-        if kind == "broker_session":
-            history.sessions.append(record)
+        self.estimates.follow(record)
+        if record["kind"] == "broker_session":
+            self.history.sessions.append(record)
             if record["how"] == "done":
-                self._expect(record)
                 self._moved(record)
-        elif kind == "global_session":
-            history.global_sessions.append(record)
-        elif kind == "offload":
-            self._offloads[record["session"]] = record
-        elif kind == "broker_status":
-            self._settled(record)
+        elif record["kind"] == "global_session":
+            self.history.global_sessions.append(record)
 
     def _moved(self, session: Mapping[str, Any]) -> None:
         """Say in the words of every trace what a session moved; a page knows no other."""
@@ -173,31 +159,3 @@ class World:
         about = {"kind": "session", "session": session["session"], **names, "why": why}
         self._trace({**about, "at": session["began"], "step": "agreed"})
         self._trace({**about, "at": session["at"], "step": "done"})
-
-    def _expect(self, session: Mapping[str, Any]) -> None:
-        """Remember what was estimated for both sides, to compare when they have settled."""
-        record = self._offloads.get(session["session"])
-        if record is None:
-            return
-        for side, broker, after in (
-            ("offloader", record["giver"], record["giver_after"]),
-            ("acceptor", record["taker"], record["taker_after"]),
-        ):
-            estimate = Estimate(session["at"], broker, side, after["input"], after["output"], after["delay"])
-            self.history.open_estimates[broker] = estimate
-
-    def _settled(self, record: Mapping[str, Any]) -> None:
-        broker = record["broker"]
-        estimate = self.history.open_estimates.get(broker)
-        if estimate is None:
-            return
-        if record["to"] == "OK":
-            load = self.sim.brokers[broker].measure(self.sim.now)
-            estimate.measured = (load.input_ratio, load.output_ratio, load.matching_delay)
-            self.history.estimates.append(estimate)
-        if record["to"] in (
-            "OK",
-            "BUSY",
-            "N/A",
-        ):  # a new session or an overload: what would be measured is not its doing
-            del self.history.open_estimates[broker]

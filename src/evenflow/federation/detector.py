@@ -80,12 +80,14 @@ class Detector:
     def balanced(self, others: Sequence[Entry]) -> frozenset[str]:
         """Name the brokers from which no index differs by more than its threshold, either way: the balanced set."""
         mine, settings = self.indices(), self.settings
+        fine = settings.fine if settings.calm_s else float("inf")
+        ratio, delay = min(settings.local_ratio, fine), min(settings.local_delay, fine)
         return frozenset(
             other.name
             for other in others
-            if abs(mine.input - other.indices.input) <= settings.local_ratio
-            and abs(mine.output - other.indices.output) <= settings.local_ratio
-            and abs(delay_difference(mine.delay, other.indices.delay, settings.normalization_s)) <= settings.local_delay
+            if abs(mine.input - other.indices.input) <= ratio
+            and abs(mine.output - other.indices.output) <= ratio
+            and abs(delay_difference(mine.delay, other.indices.delay, settings.normalization_s)) <= delay
         )
 
     def _smooth(self, load: Load, now: float) -> None:

@@ -58,6 +58,8 @@ class HeadActor:
         self.partner: Partnership | None = None
         self.trying: list[tuple[str, str]] = []
         self.smooth: Indices | None = None
+        self.since = 0.0  # when the last global session ended
+        self.resting: dict[str, float] = {}  # until when a head that could not help is left alone
         self._life, self._number, self._detect_at = life, 0, 0.0
 
     def handle(self, event: Any, now: float) -> list[Any]:
@@ -145,7 +147,8 @@ class HeadActor:
         self._refresh(now)
         # An overloaded cluster is no wall: it passes on what it hears, once, so that others see past it.
         news = before is None or now - before.at > 1.0
-        pass_on = [Send(m.PIE_GLOBAL + self.cluster, pie)] if self.status is Status.NA and news else []
+        open_to_all = self.settings.far or self.status is Status.NA
+        pass_on = [Send(m.PIE_GLOBAL + self.cluster, pie)] if open_to_all and news else []
         return [*pass_on, *(self._detect(now) if pie.status is Status.OK else [])]
 
     # -- detection and asking -------------------------------------------------------------------
@@ -165,19 +168,23 @@ class HeadActor:
         known = self.others.known(now)
         if self.status is Status.OK and any(other.status is Status.NA for other in known):
             return [wake]
-        return [wake, *self._begin(self._candidates(known), now)]
+        return [wake, *self._begin(self._candidates(known, now), now)]
 
-    def _candidates(self, known: Sequence[Entry]) -> list[tuple[str, str]]:
+    def _candidates(self, known: Sequence[Entry], now: float) -> list[tuple[str, str]]:
         mine, settings = self.smooth, self.settings
         assert mine is not None
         found = []
+        # When nothing else is going on small differences deserve a session; below local ones it could move nothing.
+        calm = 0.0 < settings.calm_s <= now - self.since
+        ratio = min(1.5 * settings.fine, settings.global_ratio) if calm else settings.global_ratio
+        delay = min(1.5 * settings.fine, settings.global_delay) if calm else settings.global_delay
         for other in known:
             gaps = (
-                mine.input - other.indices.input - settings.global_ratio,
-                mine.output - other.indices.output - settings.global_ratio,
-                delay_difference(mine.delay, other.indices.delay, settings.normalization_s) - settings.global_delay,
+                mine.input - other.indices.input - ratio,
+                mine.output - other.indices.output - ratio,
+                delay_difference(mine.delay, other.indices.delay, settings.normalization_s) - delay,
             )
-            if max(gaps) > 0 and other.status is not Status.NA:
+            if max(gaps) > 0 and other.status is not Status.NA and self.resting.get(other.name, 0.0) <= now:
                 found.append((-max(gaps), other.name, other.cluster))
         return [(name, cluster) for _, name, cluster in sorted(found)]
 
@@ -211,7 +218,7 @@ class HeadActor:
         ended = self._end(now, "it could not help")
         self._refresh(now)
         others = (
-            [pair for pair in self._candidates(self.others.known(now)) if pair[0] != partner.head]
+            [pair for pair in self._candidates(self.others.known(now), now) if pair[0] != partner.head]
             if self.smooth
             else []
         )
@@ -265,6 +272,9 @@ class HeadActor:
         assert self.partner is not None
         ended, self.partner = self.partner, None
         self.status = after(CLUSTER, self.status, Cause.ENDED)
+        self.since = now
+        if not ended.moved and self.settings.empty_backoff_s:
+            self.resting[ended.head] = now + 4 * self.settings.empty_backoff_s
         note = {
             "kind": "global_session",
             "at": now,

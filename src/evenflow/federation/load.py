@@ -132,12 +132,17 @@ class Load(NamedTuple):
         ratio = self.input_ratio_after(change.subscriptions, change.input_rate)
         if ratio > threshold or self.output_used + change.output > threshold * self.output_total:
             return True
-        if self.input_rate and self.matching_delay:
-            if self.cpu * ratio > threshold * self.input_rate * self.matching_delay:
-                return True
-            if not self.memory.total:
-                return False
-        return self.after(change).above(threshold)
+        if not (self.input_rate and self.matching_delay):
+            return self.after(change).above(threshold)
+        if self.cpu * ratio > threshold * self.input_rate * self.matching_delay:
+            return True
+        memory, n = self.memory, self.n_subs
+        if not memory.total:
+            return False
+        growth = (n + change.subscriptions) / n if n else 1.0
+        used = memory.input_queue * max(0.0, self.input_rate + change.input_rate) / self.input_rate * growth
+        used += memory.output_queue * _over(max(0.0, self.output_used + change.output), self.output_used)
+        return used + memory.engine * growth > threshold * memory.total
 
     def _cpu_after(self, rate: float, delay: float) -> float:
         if self.input_rate and self.matching_delay:

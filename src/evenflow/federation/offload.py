@@ -48,6 +48,24 @@ class Candidate(NamedTuple):
     bits: int
 
 
+class Traffic(NamedTuple):
+    """The rates of one candidate, messages per second.
+
+    Parameters
+    ----------
+    rate
+        Of the publications that it matches.
+    added
+        Of those that the acceptor does not receive yet.
+    reducible
+        Of those that nothing else at the giver asks for.
+    """
+
+    rate: float
+    added: float
+    reducible: float
+
+
 class Sample(NamedTuple):
     """What PRESS saw: how many publications, their rate at the giver, the bits of one message."""
 
@@ -169,40 +187,38 @@ class Desk:
 
     # -- report cards ---------------------------------------------------------------------------
 
-    def most(self, candidate: Candidate) -> int:
+    def traffic(self, candidate: Candidate) -> Traffic:
+        """Estimate a candidate's rates from the sample (Eq. 4.1 to 4.5)."""
+        rate, bits = self.sample.rate, candidate.bits
+        return Traffic(rate(bits), rate(bits & ~self.known), rate(bits & self.alone))
+
+    def most(self, candidate: Candidate, traffic: Traffic | None = None) -> int:
         """Count the subscribers that the acceptor can take without rising above the lower threshold in any resource.
 
         The text bounds them by what makes the *offloading* broker fall below it; sections 2.3 and 5.2.1.2 show what is meant.
         """
-        if not self._fits(candidate, 1):
-            return 0
-        low, high = 1, candidate.subscribers
+        traffic = traffic or self.traffic(candidate)
+        low, high = 0, candidate.subscribers
         while low < high:  # every estimate grows with the number, so the bound can be halved toward
             middle = (low + high + 1) // 2
-            low, high = (middle, high) if self._fits(candidate, middle) else (low, middle - 1)
+            fits = not self.taker.exceeds_after(self.gain(candidate, middle, traffic), self.limits.lower)
+            low, high = (middle, high) if fits else (low, middle - 1)
         return low
 
-    def _fits(self, candidate: Candidate, number: int) -> bool:
-        return not self.taker.exceeds_after(self.gain(candidate, number), self.limits.lower)
-
-    def gain(self, candidate: Candidate, number: int) -> Change:
+    def gain(self, candidate: Candidate, number: int, traffic: Traffic | None = None) -> Change:
         """Say what the acceptor gains with so many subscribers of a subscription."""
-        added = self.sample.rate(candidate.bits & ~self.known)
-        return Change(number, added, number * self.sample.rate(candidate.bits) * self.sample.message_size)
+        traffic = traffic or self.traffic(candidate)
+        return Change(number, traffic.added, number * traffic.rate * self.sample.message_size)
 
-    def loss(self, candidate: Candidate, number: int) -> Change:
+    def loss(self, candidate: Candidate, number: int, traffic: Traffic | None = None) -> Change:
         """Say what the giver loses; its incoming rate falls only if all subscribers go."""
-        reduced = self.reducible(candidate) if number == candidate.subscribers else 0.0
-        return Change(-number, -reduced, -number * self.sample.rate(candidate.bits) * self.sample.message_size)
+        traffic = traffic or self.traffic(candidate)
+        reduced = traffic.reducible if number == candidate.subscribers else 0.0
+        return Change(-number, -reduced, -number * traffic.rate * self.sample.message_size)
 
-    def reducible(self, candidate: Candidate) -> float:
-        """Give the rate that nothing else at the giver asks for."""
-        return self.sample.rate(candidate.bits & self.alone)
-
-    def card(self, candidate: Candidate, number: int, difference: float) -> Card:
+    def card(self, candidate: Candidate, number: int, difference: float, traffic: Traffic | None = None) -> Card:
         """Write the report card."""
-        reducible = self.reducible(candidate)
-        rate = self.sample.rate(candidate.bits)
+        rate, added, reducible = traffic or self.traffic(candidate)
         return Card(
             candidate.name,
             number,
@@ -211,7 +227,7 @@ class Desk:
             reducible if number == candidate.subscribers else 0.0,
             reducible,
             rate,
-            self.sample.rate(candidate.bits & ~self.known),
+            added,
             rate * self.sample.message_size,
         )
 

@@ -3,83 +3,143 @@
 The published algorithms balance one index each and guard against the others, which can leave a small broker
 with broad subscriptions, or with none, for good. Here every pick must lower the sum of the squared differences
 of input ratio, output ratio and (normalised) matching delay between the two brokers.
+All candidates are judged at once, as arrays: each round tries every subscription with its best number of subscribers.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from evenflow.federation.load import Load
 from evenflow.federation.offload import Candidate, Decision, Desk
 
 WORTH = 1e-4  # of the sum of squares that a pick must bring; less is not worth a subscriber's trouble
+Floats = npt.NDArray[np.float64]
+Vector = tuple[float, float, float]
+
+
+class Columns(NamedTuple):
+    """The candidates as arrays: subscribers, the three rates of `Traffic`."""
+
+    subscribers: Floats
+    rate: Floats
+    added: Floats
+    reducible: Floats
+
+
+class Rounds:
+    """What stays the same from pick to pick: who the candidates were, and which publications each matches."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.candidates = sorted(desk.candidates.values(), key=lambda one: one.name)
+        self.left = np.ones(len(self.candidates), dtype=bool)
+        self.matched = np.array([self._row(one.bits) for one in self.candidates])
+        self.subscribers = np.array([float(one.subscribers) for one in self.candidates])
+
+    def _row(self, bits: int) -> Floats:
+        size = self.desk.sample.samples
+        raw = np.frombuffer(bits.to_bytes(size // 8 + 1, "little"), dtype=np.uint8)
+        return np.unpackbits(raw, bitorder="little")[:size].astype(np.float64)
+
+    def columns(self) -> Columns:
+        """Estimate the rates of all candidates (see `Desk.traffic`)."""
+        desk, sample = self.desk, self.desk.sample
+        masks = np.stack([self._row(-1 & ((1 << sample.samples) - 1) & bits) for bits in (-1, ~desk.known, desk.alone)])
+        per = sample.input_rate / sample.samples if sample.samples else 0.0
+        rates = self.matched @ masks.T * per
+        return Columns(self.subscribers, rates[:, 0], rates[:, 1], rates[:, 2])
+
+    def best(self, below: float) -> tuple[float, int, str] | None:
+        """Find the pick that leaves the least unevenness, if it is less than ``below``."""
+        numbers, scores = best_numbers(self.desk, self.columns())
+        scores[~self.left] = np.inf
+        found: tuple[float, int, str] | None = None
+        for place in np.argsort(scores, kind="stable").tolist():
+            score = float(scores[place])
+            if score >= below or (found is not None and score > found[0]):
+                break  # nobody further down can be better, least of all one who does not fit in full
+            one = self.candidates[place]
+            fitting = self._fitting(one, int(numbers[place]), score)
+            if fitting is not None and fitting[0] < below and (found is None or fitting < found):
+                found = fitting
+        return found
+
+    def _fitting(self, one: Candidate, number: int, score: float) -> tuple[float, int, str] | None:
+        """Take as many as the acceptor can hold."""
+        most = self.desk.most(one)
+        if number <= most:
+            return score, number, one.name
+        return (unevenness(self.desk, one, most), most, one.name) if most else None
+
+    def take(self, name: str, number: int) -> None:
+        """Pick."""
+        self.left[next(i for i, one in enumerate(self.candidates) if one.name == name)] = False
+        self.desk.take(name, number, "even")
 
 
 def offload_even(desk: Desk) -> Decision:
     """Decide a joint offload: the best pick, again and again, until none is worth it."""
-    now = _unevenness(desk, desk.giver, desk.taker)
-    while desk.candidates:
-        best: tuple[float, int, str] | None = None
-        for candidate in desk.candidates.values():
-            found = _best(desk, candidate)
-            if found is not None and (best is None or found < best):
-                best = found
-        if best is None or best[0] > now - WORTH:
-            break
+    if not desk.candidates:
+        return desk.decision()
+    rounds = Rounds(desk)
+    now = sum(d * d for d in _differences(desk, desk.giver, desk.taker))
+    while (best := rounds.best(now - WORTH)) is not None:
         now = best[0]
-        desk.take(best[2], best[1], "even")
+        rounds.take(best[2], best[1])
     return desk.decision()
 
 
-def _differences(desk: Desk, giver: Load, taker: Load) -> tuple[float, float, float]:
+def _differences(desk: Desk, giver: Load, taker: Load) -> Vector:
     return (
-        giver.input_rate * giver.matching_delay - taker.input_rate * taker.matching_delay,
-        giver.output_used / giver.output_total - taker.output_used / taker.output_total,
+        giver.input_ratio - taker.input_ratio,
+        giver.output_ratio - taker.output_ratio,
         (giver.matching_delay - taker.matching_delay) / desk.limits.normalization,
     )
 
 
-def _unevenness(desk: Desk, giver: Load, taker: Load) -> float:
+def unevenness(desk: Desk, one: Candidate, number: int) -> float:
+    """Give the sum of squares that a pick would leave."""
+    giver, taker = desk.giver.after(desk.loss(one, number)), desk.taker.after(desk.gain(one, number))
     return sum(d * d for d in _differences(desk, giver, taker))
 
 
-def _best(desk: Desk, candidate: Candidate) -> tuple[float, int, str] | None:
-    """Find the number of subscribers that evens most: the differences are linear in it, but for the last subscriber."""
-    giver, taker, sample = desk.giver, desk.taker, desk.sample
-    rate = sample.rate(candidate.bits)
-    added = sample.rate(candidate.bits & ~desk.known)
-    reducible = desk.reducible(candidate)
-    bits = rate * sample.message_size
-    giver_slope = giver.matching_delay / giver.n_subs if giver.n_subs else giver.slope
-    taker_slope = taker.matching_delay / taker.n_subs if taker.n_subs else taker.slope
-    out_slope = bits * (1.0 / giver.output_total + 1.0 / taker.output_total)
-    norm = desk.limits.normalization
+def best_numbers(desk: Desk, columns: Columns) -> tuple[Floats, Floats]:
+    """Find for every candidate the number of subscribers that evens most, and what it leaves.
 
-    def value(number: int) -> float:
-        give = giver.input_rate - (reducible if number == candidate.subscribers else 0.0)
-        give_delay = giver.matching_delay - giver_slope * number
-        take_delay = taker.matching_delay + taker_slope * number
-        one = give * give_delay - (taker.input_rate + added) * take_delay
-        two = giver.output_used / giver.output_total - taker.output_used / taker.output_total - out_slope * number
-        three = (give_delay - take_delay) / norm
-        return one * one + two * two + three * three
+    The differences are linear in the number, but for the last subscriber, with whom the giver's incoming rate falls;
+    so the sum of squares is a parabola, and its lowest point or the last subscriber is best.
+    """
+    giver, taker = desk.giver, desk.taker
+    give_slope, take_slope = _slope(giver), _slope(taker)
+    rate_in = taker.input_rate + columns.added
+    start = _differences(desk, giver, taker)
+    begin = giver.input_ratio - rate_in * taker.matching_delay
+    lean = (
+        -(giver.input_rate * give_slope + rate_in * take_slope),
+        -columns.rate * desk.sample.message_size * (1.0 / giver.output_total + 1.0 / taker.output_total),
+        -(give_slope + take_slope) / desk.limits.normalization,
+    )
 
-    start = (
-        giver.input_rate * giver.matching_delay - (taker.input_rate + added) * taker.matching_delay,
-        giver.output_used / giver.output_total - taker.output_used / taker.output_total,
-        (giver.matching_delay - taker.matching_delay) / norm,
-    )
-    slope = (
-        -(giver.input_rate * giver_slope + (taker.input_rate + added) * taker_slope),
-        -out_slope,
-        -(giver_slope + taker_slope) / norm,
-    )
-    square = sum(s * s for s in slope)
-    ideal = -sum(a * b for a, b in zip(start, slope, strict=True)) / square if square else 0.0
-    near = int(min(max(ideal, 1.0), candidate.subscribers))
-    tries = {near, min(near + 1, candidate.subscribers), candidate.subscribers}
-    score, number = min((value(n), n) for n in tries)
-    if desk.taker.exceeds_after(desk.gain(candidate, number), desk.limits.lower):
-        most = desk.most(candidate)
-        if not most:
-            return None
-        score, number = min((value(n), n) for n in {most, min(near, most)})
-    return score, number, candidate.name
+    def left(number: Floats) -> Floats:
+        gone = np.where(number == columns.subscribers, columns.reducible, 0.0)
+        kept = np.maximum(0.0, giver.input_rate - gone) * (giver.matching_delay - give_slope * number)
+        first = kept - rate_in * (taker.matching_delay + take_slope * number)
+        found: Floats = first**2 + (start[1] + lean[1] * number) ** 2 + (start[2] + lean[2] * number) ** 2
+        return found
+
+    square = lean[0] ** 2 + lean[1] ** 2 + lean[2] ** 2
+    ideal = -(begin * lean[0] + start[1] * lean[1] + start[2] * lean[2]) / np.where(square > 0.0, square, 1.0)
+    near = np.floor(np.clip(ideal, 1.0, columns.subscribers))
+    tries = np.stack([near, np.minimum(near + 1.0, columns.subscribers), columns.subscribers])
+    scores = np.stack([left(number) for number in tries])
+    chosen = scores.argmin(axis=0)
+    every = np.arange(len(near))
+    return tries[chosen, every], scores[chosen, every]
+
+
+def _slope(load: Load) -> float:
+    return load.matching_delay / load.n_subs if load.n_subs else load.slope

@@ -31,16 +31,16 @@ def _even(desk: Desk) -> bool:
 
 def _card(desk: Desk, candidate: Candidate) -> Card:
     """Count the subscribers to offload (Figure 4.1) and write the card."""
-    added = desk.sample.rate(candidate.bits & ~desk.known)
-    reducible = desk.reducible(candidate)
+    traffic = desk.traffic(candidate)
+    giver, taker = desk.giver, desk.taker
 
     def difference(number: int) -> float:
-        reduced = reducible if number == candidate.subscribers else 0.0
-        return desk.giver.input_ratio_after(-number, -reduced) - desk.taker.input_ratio_after(number, added)
+        reduced = traffic.reducible if number == candidate.subscribers else 0.0
+        return giver.input_ratio_after(-number, -reduced) - taker.input_ratio_after(number, traffic.added)
 
     def even(number: int) -> bool:
         left = difference(number)
         return left < 0 or abs(left) < desk.limits.balance
 
-    number = fewest(desk.most(candidate), even)
-    return desk.card(candidate, number, difference(number) if number else 0.0)
+    number = fewest(desk.most(candidate, traffic), even)
+    return desk.card(candidate, number, difference(number) if number else 0.0, traffic)

@@ -38,10 +38,11 @@ def _even(desk: Desk, giver: Load, taker: Load) -> bool:
 
 def _number(desk: Desk, candidate: Candidate) -> int:
     """Count the subscribers to offload (Figures 4.5 and 4.6)."""
+    traffic = desk.traffic(candidate)
 
     def even(number: int) -> bool:
-        giver = desk.giver.after(desk.loss(candidate, number))
-        taker = desk.taker.after(desk.gain(candidate, number))
+        giver = desk.giver.after(desk.loss(candidate, number, traffic))
+        taker = desk.taker.after(desk.gain(candidate, number, traffic))
         return _even(desk, giver, taker)
 
-    return fewest(desk.most(candidate), even)
+    return fewest(desk.most(candidate, traffic), even)

@@ -68,16 +68,20 @@ def _cards(desk: Desk, names: Iterable[str]) -> list[Card]:
 
 def _card(desk: Desk, candidate: Candidate) -> Card:
     """Count the subscribers to offload (Figure 4.8) and write the card."""
+    traffic = desk.traffic(candidate)
 
     def loads(number: int) -> tuple[Load, Load]:
-        return desk.giver.after(desk.loss(candidate, number)), desk.taker.after(desk.gain(candidate, number))
+        return (
+            desk.giver.after(desk.loss(candidate, number, traffic)),
+            desk.taker.after(desk.gain(candidate, number, traffic)),
+        )
 
     def even(number: int) -> bool | None:
         giver, taker = loads(number)
         return None if _swaps_input(desk, giver, taker) else _even(desk, giver, taker)
 
-    number = fewest(desk.most(candidate), even)
-    return desk.card(candidate, number, _difference(*loads(number)) if number else 0.0)
+    number = fewest(desk.most(candidate, traffic), even)
+    return desk.card(candidate, number, _difference(*loads(number)) if number else 0.0, traffic)
 
 
 def _swaps_input(desk: Desk, giver: Load, taker: Load) -> bool:

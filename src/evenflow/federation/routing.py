@@ -41,6 +41,7 @@ class Routing:
         self._adverts: dict[str, tuple[int, str]] = {}
         self._advert_sent: dict[str, set[str]] = {name: set() for name in self.neighbours}
         self._sent: dict[str, set[int]] = {name: set() for name in self.neighbours}
+        self._attracted: dict[tuple[str, int], bool] = {}  # known until an advertisement comes or goes
 
     def link(self, neighbour: str) -> list[Forward]:
         """Connect to another broker and tell it what it must know."""
@@ -75,6 +76,7 @@ class Routing:
         if name in self._adverts:
             return []
         self._adverts[name] = (key, hop)
+        self._attracted.clear()
         found = [f for neighbour in self.neighbours if neighbour != hop for f in self._flood(name, key, neighbour)]
         if hop in self._sent:
             found += self._expose(hop, [k for k in self._wanted(hop) if self.catalogue.meets(k, key)])
@@ -85,6 +87,7 @@ class Routing:
         key, hop = self._adverts.pop(name, (-1, ""))
         if key < 0:
             return []
+        self._attracted.clear()
         found: list[Forward] = []
         for neighbour in self.neighbours:
             if name in self._advert_sent[neighbour]:
@@ -109,7 +112,13 @@ class Routing:
         return [Forward(neighbour, "advertise", (name, key))]
 
     def _attracts(self, neighbour: str, key: int) -> bool:
-        return any(hop == neighbour and self.catalogue.meets(key, advert) for advert, hop in self._adverts.values())
+        place = (neighbour, key)
+        known = self._attracted.get(place)
+        if known is None:
+            meets = self.catalogue.meets
+            known = any(hop == neighbour and meets(key, advert) for advert, hop in self._adverts.values())
+            self._attracted[place] = known
+        return known
 
     # -- subscriptions --------------------------------------------------------------------------
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from evenflow.errors import BadInput
 from evenflow.federation.offload import Limits
@@ -47,7 +48,10 @@ class Balancing:
         Whether all three indices are balanced at once (see `offload_even`).
     calm_s, fine, calm_samples
         A broker that had no session for ``calm_s`` seconds acts on differences above ``fine`` already,
-        and takes ``calm_samples`` publications to be exact; 0 seconds means never.
+        and takes ``calm_samples`` publications to be exact; 0 seconds means never. Clusters act above one and a half ``fine``.
+    far
+        Whether every head passes on what it hears of other clusters, so that any two can balance; as published only an
+        overloaded one does.
     reply_timeout_s, quiet_s
         When an unanswered request counts as refused; when a global session without moves ends.
     """
@@ -84,6 +88,7 @@ class Balancing:
     calm_s: float = 0.0
     fine: float = 0.05
     calm_samples: int = 200
+    far: bool = False
     reply_timeout_s: float = 10.0
     quiet_s: float = 300.0
 
@@ -100,3 +105,16 @@ class Balancing:
     def limits(self) -> Limits:
         """Give what the offload algorithms read."""
         return Limits(self.balance, self.lower, self.local_ratio, self.normalization_s)
+
+
+EVEN: Mapping[str, Any] = {  # ours; the intervals are in seconds of the thesis
+    "stable_rule": False,
+    "count_leavers": False,
+    "empty_backoff_s": 300.0,
+    "by_headroom": True,
+    "joint": True,
+    "calm_s": 120.0,
+    "fine": 0.04,
+    "refresh": 3,
+    "far": True,
+}

@@ -92,8 +92,9 @@ class Inbox:
     """What a subscriber has received, by the order numbers of each source: lets every publication pass once.
 
     Brokers forward in order, so from one broker the numbers of a source ascend.
-    While two brokers serve the subscriber, the numbers that only the newer one brought are kept;
-    afterwards one number per source is enough.
+    While two brokers serve the subscriber, or a broker has stopped serving it and what that one had not matched
+    is still to be replayed, single numbers are kept; otherwise one number per source is enough.
+    A replay may come long after newer numbers: a cut delays it, and meanwhile the next broker may crash too.
 
     Examples
     --------
@@ -105,6 +106,7 @@ class Inbox:
     def __init__(self) -> None:
         self._seen: dict[str, set[int]] = {}
         self._upto: dict[str, int] = {}
+        self._gaps: dict[str, int] = {}
 
     def take(self, source: str, numbers: Iterable[int]) -> list[int]:
         """Give the numbers that are new."""
@@ -113,9 +115,20 @@ class Inbox:
         seen.update(fresh)
         return fresh
 
-    def close(self, source: str) -> None:
-        """Forget single numbers: only one broker serves the subscriber, and all below its newest has come."""
+    def gap(self, source: str) -> None:
+        """Take note that a broker stopped serving: what it had not matched will be replayed."""
+        self._gaps[source] = self._gaps.get(source, 0) + 1
+
+    def filled(self, source: str) -> None:
+        """Take note that a replay has come."""
+        self._gaps[source] = max(0, self._gaps.get(source, 0) - 1)
+
+    def close(self, source: str) -> bool:
+        """Forget single numbers if all below the newest has come: only one broker serves, and no gap is open."""
+        if self._gaps.get(source):
+            return False
         seen = self._seen.get(source)
         if seen:
             self._upto[source] = max(seen)
             seen.clear()
+        return True

@@ -2,6 +2,7 @@
 
 Nothing happens between two looks: a broker is brought up to a moment when somebody needs to know,
 which handles the same messages in the same order as an event for each would, at a tenth of the cost.
+The loops compare where `max` would be shorter, as a call for each message is a tenth of a run.
 """
 
 from __future__ import annotations
@@ -109,40 +110,47 @@ class Broker:
         if not queue or free > now or queue[0][0] > now:
             return
         counts, pick, delay, send, out_free = self.counts, self.pick, self.delay, self.send_s, self.out_free
-        sample, popped = self.sample, self.popped
-        bits = self.model.message_bytes * 8
+        sample, note = self.sample, self.popped.append
+        busy, handled, wait_s, output, delivered = self.busy, self.handled, self.wait_s, self.output, self.delivered
+        out_wait_s, delivery_s = self.out_wait_s, self.delivery_s
+        bits, half = self.model.message_bytes * 8, send / 2
+        waited = self.last_wait
         while queue:
             arrival, order, kind, born = queue[0]
-            start = max(free, arrival)
+            start = free if free > arrival else arrival  # noqa: FURB136
             if start > now:
                 break
             queue.popleft()
-            popped.append(order)
+            note(order)
             free = start + delay
             copies = sum(pick[kind](counts))
             if sample is not None:
                 sample.append(self.matches[kind])
             second = int(start)
-            self.busy[second] += delay
-            self.handled[second] += 1
-            self.wait_s[second] += start - arrival
+            waited = start - arrival
+            busy[second] += delay
+            handled[second] += 1
+            wait_s[second] += waited
             if copies:
-                begin = max(out_free, free)
-                self.output[second] += copies * bits
-                self.delivered[second] += copies
-                self.out_wait_s[second] += begin - free
-                self.delivery_s[second] += copies * (begin - born + send * (copies + 1) / 2)
+                begin = out_free if out_free > free else free  # noqa: FURB136
+                output[second] += copies * bits
+                delivered[second] += copies
+                out_wait_s[second] += begin - free
+                delivery_s[second] += copies * (begin - born + half * (copies + 1))
                 out_free = begin + copies * send
-        self.free, self.out_free = free, out_free
-        self.last_wait = start - arrival if start <= now else self.last_wait
+        self.free, self.out_free, self.last_wait = free, out_free, waited
 
     def charge(self, now: float, copies: int) -> float:
-        """Handle one control message ahead of the data, and say when it leaves."""
+        """Match one control publication ahead of the data, and say when its copies leave."""
         self.free = max(self.free, now) + self.delay
-        self.out_free = max(self.out_free, now) + copies * self.send_s
         self.busy[int(now)] += self.delay
+        return self.delay + self.send(now, copies)
+
+    def send(self, now: float, copies: int) -> float:
+        """Send messages that nothing is matched against, such as subscriptions, and say when they leave."""
+        self.out_free = max(self.out_free, now) + copies * self.send_s
         self.output[int(now)] += copies * self.model.message_bytes * 8
-        return now + self.delay + self.send_s
+        return now + self.send_s
 
     def memory(self, now: float) -> Memory:
         """Give the memory in use (Eq. 4.11)."""
@@ -181,25 +189,28 @@ class HeadBroker(Broker):
         queue, free = self.queue, self.free
         if not queue or free > now or queue[0][0] > now:
             return
-        delay, send, out_free, matches, down = self.delay, self.send_s, self.out_free, self.matches, self.down
+        delay, send, out_free, matches = self.delay, self.send_s, self.out_free, self.matches
+        # What is down now stays so until the next look, and so do the tables.
+        down = [(table.keys(), broker.queue.append, broker.arrived) for table, broker in self.down if not broker.dead]
+        busy, handled, wait_s, output, note = self.busy, self.handled, self.wait_s, self.output, self.popped.append
         bits = self.model.message_bytes * 8
         while queue:
             arrival, order, kind, born = queue[0]
-            start = max(free, arrival)
+            start = free if free > arrival else arrival  # noqa: FURB136
             if start > now:
                 break
             queue.popleft()
-            self.popped.append(order)
+            note(order)
             free = start + delay
             second = int(start)
-            self.busy[second] += delay
-            self.handled[second] += 1
-            self.wait_s[second] += start - arrival
+            busy[second] += delay
+            handled[second] += 1
+            wait_s[second] += start - arrival
             keys = matches[kind]
-            for table, broker in down:
-                if not broker.dead and not table.keys().isdisjoint(keys):
-                    out_free = (max(out_free, free)) + send
-                    broker.queue.append((out_free, order, kind, born))
-                    broker.arrived[int(out_free)] += 1
-                    self.output[second] += bits
+            for wanted, send_on, arrived in down:
+                if not wanted.isdisjoint(keys):
+                    out_free = (out_free if out_free > free else free) + send  # noqa: FURB136
+                    send_on((out_free, order, kind, born))
+                    arrived[int(out_free)] += 1
+                    output[second] += bits
         self.free, self.out_free = free, out_free

@@ -106,7 +106,7 @@ def read_changes(parts: Iterable[tuple[str, int, bytes]]) -> Changes:
     for file, before, content in parts:
         for number, line in enumerate(content.split(b"\n")[:-1], before + 1):
             try:
-                found = _read_line(line)
+                found = read_line(line)
             except ValueError as fault:
                 faults.append(Fault(file, number, str(fault)))
                 continue
@@ -132,7 +132,7 @@ def read_changes(parts: Iterable[tuple[str, int, bytes]]) -> Changes:
     return Changes(set(last), [ids[number] for number in kept], predicates, sorted(faults, key=str))
 
 
-def _read_line(line: bytes) -> tuple[str, str | None] | None:
+def read_line(line: bytes) -> tuple[str, str | None] | None:
     """Give the id and the subscription of a line, None for a removal; nothing for a line that says nothing."""
     text = line.decode("utf-8").rstrip("\r")
     if not text.strip() or text[0] == "#":

@@ -1,0 +1,154 @@
+"""Workload files of Cheung 2006, section 5.1: brokers, publishers and changes of rate, one line each.
+
+``1.0 broker add B0 500 16 10`` (MHz, MB, Mbit/s), ``2.0 publisher add P1 YHOO 10 B0`` (messages per minute),
+``60.0 publisher chrate P1 20``; ours is ``10.0 subscriber add S1 B1 [class,eq,'STOCK']``.
+The first broker is the cluster's head, as roles are given in the order of joining (section 3.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from evenflow.errors import BadInput
+from evenflow.experiments.padres_workload import Publisher
+from evenflow.sim.federation import Spec
+from evenflow.subscriptions.language import LanguageError, Subscription, parse_subscription
+
+ALLOWED = (
+    "TIME broker add ID MHZ MB MBPS, TIME publisher add ID SYMBOL RATE BROKER, TIME publisher chrate ID RATE "
+    "or TIME subscriber add ID BROKER SUBSCRIPTION"
+)
+FEWEST = 3  # brokers: below that nobody has a role (section 3.2)
+
+
+@dataclass
+class WorkloadFile:
+    """What a workload file says.
+
+    Parameters
+    ----------
+    brokers
+        The brokers as a cluster, its head first.
+    publishers
+        By id: symbol, when it joins, and its rates from when on.
+    subscribers
+        Time, subscription and broker of each; without any they are drawn.
+    """
+
+    brokers: list[Spec] = field(default_factory=list)
+    publishers: dict[str, tuple[str, float, list[tuple[float, float]]]] = field(default_factory=dict)
+    subscribers: dict[str, tuple[float, Subscription, str]] = field(default_factory=dict)
+
+    @property
+    def symbols(self) -> list[str]:
+        """The stocks that are published."""
+        return [symbol for symbol, _, _ in self.publishers.values()]
+
+    def sources(self) -> list[Publisher]:
+        """Give the publishers; each begins half-way to its first message."""
+        return [
+            Publisher(number, joins, tuple(rates), 0.5)
+            for number, (_, joins, rates) in enumerate(self.publishers.values())
+        ]
+
+
+def read_workload(path: Path) -> WorkloadFile:
+    """Read a workload file.
+
+    Raises
+    ------
+    BadInput
+        When the file cannot be read, or a line says what makes no sense; with the line's number.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"'{path}' ({error})", "a file that can be read", "--set workload") from None
+    found = WorkloadFile()
+    for number, line in enumerate(lines, 1):
+        if line.strip() and not line.lstrip().startswith("#"):
+            _line(found, line.split(), f"{path}, line {number}")
+    if len(found.brokers) < FEWEST:
+        raise BadInput(f"{len(found.brokers)} brokers", f"at least {FEWEST}, a head and two others", str(path))
+    if not found.publishers:
+        raise BadInput("no publisher", "at least one", str(path))
+    return found
+
+
+def _line(found: WorkloadFile, words: list[str], where: str) -> None:
+    at = _number(words[0], where)
+    read = _READERS.get((words[1], words[2]) if len(words) > 2 else ("", ""))
+    if read is None:
+        raise BadInput(repr(" ".join(words)), ALLOWED, where)
+    try:
+        read(found, at, words[3:], where)
+    except BadInput:
+        raise
+    except (ValueError, IndexError):
+        raise BadInput(repr(" ".join(words)), ALLOWED, where) from None
+
+
+def _broker(found: WorkloadFile, at: float, words: list[str], where: str) -> None:
+    name, mhz, memory, mbps = words[0], *(_number(word, where) for word in words[1:])
+    if found.publishers or found.subscribers:
+        raise BadInput(f"broker {name} after clients at {at:g} s", "brokers first", where)
+    if min(mhz, memory, mbps) <= 0.0:
+        raise BadInput(repr(" ".join(words[1:])), "MHz, MB and Mbit/s above 0", where)
+    if any(spec.name == name for spec in found.brokers):
+        raise BadInput(f"broker {name} twice", "an id for each broker", where)
+    head = found.brokers[0].name if found.brokers else None
+    found.brokers.append(Spec(name, head or name, head, mhz, memory, mbps))
+
+
+def _publisher(found: WorkloadFile, at: float, words: list[str], where: str) -> None:
+    name, symbol, rate, broker = words
+    _known(found, broker, where)  # wherever it connects, a publisher is redirected to the head (section 3.2)
+    if name in found.publishers or symbol in found.symbols:
+        raise BadInput(f"{name} for {symbol} twice", "an id and a stock of its own for each publisher", where)
+    found.publishers[name] = (symbol, at, [(0.0, _number(rate, where))])
+
+
+def _change(found: WorkloadFile, at: float, words: list[str], where: str) -> None:
+    name, rate = words
+    if name not in found.publishers:
+        raise BadInput(f"publisher {name}", "one that was added before", where)
+    rates = found.publishers[name][2]
+    if at < rates[-1][0]:
+        raise BadInput(f"a change at {at:g} s", f"not before the last one, at {rates[-1][0]:g} s", where)
+    rates.append((at, _number(rate, where)))
+
+
+def _subscriber(found: WorkloadFile, at: float, words: list[str], where: str) -> None:
+    name, broker, text = words[0], words[1], " ".join(words[2:])
+    _known(found, broker, where)
+    if name in found.subscribers:
+        raise BadInput(f"subscriber {name} twice", "an id for each subscriber", where)
+    try:
+        found.subscribers[name] = (at, parse_subscription(text), broker)
+    except LanguageError as error:
+        raise BadInput(repr(text), f"a subscription ({error})", where) from None
+
+
+def _known(found: WorkloadFile, broker: str, where: str) -> None:
+    if all(spec.name != broker for spec in found.brokers):
+        raise BadInput(f"broker {broker}", "one that was added before", where)
+
+
+def _number(word: str, where: str) -> float:
+    try:
+        value = float(word)
+    except ValueError:
+        raise BadInput(repr(word), "a number", where) from None
+    if not 0.0 <= value < 1e12:
+        raise BadInput(repr(word), "a number of at least 0", where)
+    return value
+
+
+_READERS: dict[tuple[str, str], Callable[[WorkloadFile, float, list[str], str], None]] = {
+    ("broker", "add"): _broker,
+    ("publisher", "add"): _publisher,
+    ("publisher", "chrate"): _change,
+    ("subscriber", "add"): _subscriber,
+}

@@ -1,0 +1,277 @@
+"""The live trial: real quotes, many subscriptions that all join one broker, and deliveries equal to a plain match."""
+
+from __future__ import annotations
+
+import importlib
+import random
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from evenflow.errors import BadInput
+from evenflow.federation.settings import EVEN, Balancing
+from evenflow.spark.brokers import Brokers, brokers
+from evenflow.spark.brokers_stage import DELIVERY
+from evenflow.spark.session import local_session
+from evenflow.spark.subscription_log import LiveIndex, current_version
+from evenflow.subscriptions.matching import Index
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TICKERS = ("AAPL", "FB", "GOOG", "IBM", "MSFT")
+TEMPLATES = (  # Table 5.1
+    (20, "[class,eq,'STOCK'],[symbol,eq,'{symbol}'],[high,>,{high}]"),
+    (20, "[class,eq,'STOCK'],[symbol,eq,'{symbol}'],[low,<,{low}]"),
+    (20, "[class,eq,'STOCK'],[symbol,eq,'{symbol}'],[volume,>,{volume}]"),
+    (34, "[class,eq,'STOCK'],[symbol,eq,'{symbol}']"),
+    (5, "[class,eq,'STOCK'],[volume,>,{volume}]"),
+    (1, "[class,eq,'STOCK']"),
+)
+ENTRY = "B1.1"
+DETECTION_S = 30.0  # the middle of the published detection interval
+LAST = 5  # batches over which the end is judged
+
+
+def real_quotes() -> pa.Table:
+    """Give the daily quotes of the package bokeh_sampledata in the order of their days; a series is a ticker in a year."""
+    try:
+        stocks = importlib.import_module("bokeh_sampledata.stocks")
+    except ImportError:
+        raise BadInput("quotes=real", "the package bokeh_sampledata, or quotes=generated", "--set quotes") from None
+    tables = []
+    for ticker in TICKERS:
+        table = pa.table({name: values for name, values in getattr(stocks, ticker).items() if name != "adj_close"})
+        year = pc.utf8_slice_codeunits(table["date"], 0, 4)
+        table = table.append_column("symbol", pc.binary_join_element_wise(ticker, year, "-"))
+        tables.append(table.append_column("class", pa.array(["STOCK"] * table.num_rows)))
+    columns = ["class", "symbol", "date", "open", "high", "low", "close", "volume"]
+    return pa.concat_tables(tables).sort_by([("date", "ascending"), ("symbol", "ascending")]).select(columns)
+
+
+def shuffled(market: pa.Table, seed: int) -> pa.Table:
+    """Put quotes into a random order and give them numbers: every batch then has some of each symbol."""
+    order = np.random.default_rng([seed, 7]).permutation(market.num_rows)
+    return market.take(pa.array(order)).append_column("number", pa.array(np.arange(market.num_rows)))
+
+
+def draw(market: pa.Table, count: int, chance: random.Random) -> list[str]:
+    """Draw subscriptions from the templates, each with the values of a random quote, rounded as people would."""
+    columns = {name: market.column(name).to_pylist() for name in ("symbol", "high", "low", "volume")}
+    weights, texts = zip(*TEMPLATES, strict=True)
+    chosen = chance.choices(texts, weights, k=count)
+    rows = [chance.randrange(market.num_rows) for _ in range(count)]
+    return [
+        text.format(
+            symbol=columns["symbol"][row],
+            **{name: rounded(columns[name][row]) for name in ("high", "low", "volume")},
+        )
+        for text, row in zip(chosen, rows, strict=True)
+    ]
+
+
+def rounded(value: float) -> int:
+    """Round to one digit, or to one and a half.
+
+    Examples
+    --------
+    >>> [rounded(v) for v in (131.9, 127.0, 24.2, 9616100)]
+    [150, 150, 25, 10000000]
+    """
+    step = 10.0 ** max(0, len(str(int(value))) - 1) / 2
+    return max(1, int(round(value / step) * step))
+
+
+@dataclass
+class Trial:
+    """What the trial needs to know beside the federation: the truth, and how fast publications come."""
+
+    federation: Brokers
+    rules: Path
+    incoming: Path
+    market: pa.Table
+    plain: LiveIndex
+    differing: int = 0
+    deliveries: int = 0
+
+    def batch(self, number: int, rows: int, process: Callable[[], None]) -> None:
+        """Publish one batch, and compare its deliveries with a plain match of all subscriptions."""
+        begin = number * rows % max(1, self.market.num_rows - rows)
+        part = self.market.slice(begin, rows)
+        hidden = self.incoming / f".{number:05}"
+        pq.write_table(part, hidden)
+        hidden.rename(self.incoming / f"{number:05}.parquet")
+        index = self.plain.at(current_version(self.rules))
+        process()
+        wanted = pairs_of(part.column("number"), index, part)
+        got = self.delivered(number)
+        self.deliveries += len(got)
+        self.differing += len(np.setxor1d(got, wanted)) + len(got) - len(np.unique(got))
+
+    def delivered(self, number: int) -> Any:
+        """Read what a batch delivered, one number for each publication and subscriber."""
+        folder = self.federation.place / "batches" / f"batch={number}" / f"kind={DELIVERY}"
+        found = [np.zeros(0, dtype=np.int64)]
+        for file in sorted(folder.glob("**/*.parquet")):
+            table = pq.ParquetFile(file).read(columns=["number", "matches"]).combine_chunks()
+            found.append(_pairs(table.column("number"), table.column("matches").combine_chunks()))
+        return np.concatenate(found)
+
+
+def pairs_of(numbers: pa.ChunkedArray, index: Index, events: pa.Table) -> Any:
+    """Match all subscriptions with one index."""
+    return _pairs(numbers, index.match(events).lists())
+
+
+def _pairs(numbers: pa.ChunkedArray, lists: pa.ListArray) -> Any:
+    lists = lists.combine_chunks() if isinstance(lists, pa.ChunkedArray) else lists
+    size = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
+    who = lists.flatten().cast(pa.int64()).to_numpy()
+    return np.repeat(numbers.to_numpy().astype(np.int64), size) * (1 << 32) + who
+
+
+def delay_of(index: Index, part: pa.Table) -> float:
+    """Measure what one publication costs a broker that has all subscriptions, seconds."""
+    index.match(part.slice(0, 10)).lists()  # compiled before it is measured
+    begun = time.process_time()
+    index.match(part).lists()
+    rows: int = part.num_rows
+    return (time.process_time() - begun) / rows
+
+
+def live(
+    seed: int,
+    *,
+    subscriptions: int = 100_000,
+    count: int = 8,
+    clusters: int = 2,
+    batches: int = 40,
+    rows: int = 200,
+    overload: float = 2.0,
+    batch_s: float = 15.0,
+    changes: int = 200,
+    balancer: Literal["even", "default", "none"] = "even",
+    market: pa.Table | None = None,
+    trace: Callable[[Mapping[str, Any]], object] | None = None,
+    spark: SparkSession | None = None,
+) -> dict[str, Any]:
+    """Run the trial.
+
+    Parameters
+    ----------
+    rows, batch_s
+        Publications of a batch, and how many seconds of the thesis it stands for; this is the ``time_scale``.
+    overload
+        Publications come so much faster than one broker with all subscriptions could match them.
+    changes
+        Subscriptions that join, and that leave, before every fifth batch.
+    market
+        Quotes to publish; without it, real ones.
+    """
+    chance = random.Random(f"{seed}/live")
+    market = shuffled(real_quotes() if market is None else market, seed)
+    session = spark or local_session(lanes=2, name="evenflow padres-live")
+    with tempfile.TemporaryDirectory(prefix="evenflow-brokers-", ignore_cleanup_errors=True) as folder:
+        place = Path(folder)
+        rules, incoming = place / "rules", place / "in"
+        rules.mkdir()
+        incoming.mkdir()
+        texts = draw(market, subscriptions, chance)
+        (rules / "00000").write_text("".join(f"+{n}\t{text}\n" for n, text in enumerate(texts)))
+        plain = LiveIndex(rules)
+        rate = overload / delay_of(plain.at(current_version(rules)), market.slice(0, rows))
+        schema = session.createDataFrame(market.slice(0, 1)).schema
+        stream = session.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(incoming))
+        published = Balancing(**(EVEN if balancer == "even" else {}))
+        records: list[Mapping[str, Any]] = []
+
+        def note(record: Mapping[str, Any]) -> None:
+            records.append(record)
+            if trace is not None:
+                trace(record)
+
+        federation = brokers(
+            stream, rules, count, clusters, place=place / "run", entry=ENTRY, trace=note, seed=seed,
+            settings=None if balancer == "none" else published, time_scale=rows / rate / batch_s,
+            clock=lambda seen: seen / rate,
+        )  # fmt: skip
+        trial = Trial(federation, rules, incoming, market, plain)
+        query = federation.start()
+        try:
+            changed = _flow(trial, query.processAllAvailable, texts, chance, batches, rows, changes)
+        finally:
+            query.stop()
+            if spark is None:
+                session.stop()
+        return {**findings(trial, records, batch_s), "rate": rate, "batches": batches, **changed}
+
+
+def _flow(
+    trial: Trial,
+    process: Callable[[], None],
+    texts: list[str],
+    chance: random.Random,
+    batches: int,
+    rows: int,
+    changes: int,
+) -> dict[str, int]:
+    """Publish batch after batch, while subscriptions come and go."""
+    present, following = list(range(len(texts))), len(texts)
+    added = removed = 0
+    for number in range(batches):
+        if number and number % 5 == 0 and changes:
+            gone = [present.pop(chance.randrange(len(present))) for _ in range(min(changes, len(present) - 1))]
+            new = [(following + n, text) for n, text in enumerate(draw(trial.market, changes, chance))]
+            lines = [f"-{name}\n" for name in gone] + [f"+{name}\t{text}\n" for name, text in new]
+            (trial.rules / f"{number:05}").write_text("".join(lines))
+            present += [name for name, _ in new]
+            following += len(new)
+            added, removed = added + len(new), removed + len(gone)
+        trial.batch(number, rows, process)
+    return {"added": added, "removed": removed}
+
+
+def findings(trial: Trial, records: list[Mapping[str, Any]], batch_s: float) -> dict[str, Any]:
+    """Count what the trial must show."""
+    federation = trial.federation
+    curve = [ratios[ENTRY] for ratios in federation.history]
+    higher = (federation.settings or Balancing()).higher
+    over = [n for n, ratio in enumerate(curve) if ratio > higher]
+    relieved = next((n for n in range(over[0] if over else 0, len(curve)) if curve[n] <= higher), None)
+    last = federation.history[-LAST:]
+    end = {name: sum(ratios[name] for ratios in last) / len(last) for name in federation.edges}
+    sessions = [r for r in records if r["kind"] == "broker_session"]
+    moves = [s for s in sessions if s["moved"]]
+    cluster_of = federation.cluster_of
+    estimates = [r for r in records if r["kind"] == "estimate"]
+    errors = [100.0 * abs(e["expected"]["input"] - e["measured"]["input"]) for e in estimates]
+    return {
+        "subscribers": len(federation.where),
+        "distinct": len(federation.catalogue),
+        "publications": federation.published,
+        "deliveries": trial.deliveries,
+        "differing": trial.differing,
+        "equal": trial.differing == 0,
+        "overloaded": bool(over),
+        "relieved_intervals": None if relieved is None or not over else (relieved - over[0]) * batch_s / DETECTION_S,
+        "entry_max_input": max(curve),
+        "spread_end": max(end.values()) - min(end.values()),
+        "input_end": end,
+        "shares": {name: sum(where == name for where in federation.where.values()) for name in federation.edges},
+        "sessions": len(sessions),
+        "moved": sum(s["moved"] for s in moves),
+        "cross_cluster": sum(cluster_of[s["giver"]] != cluster_of[s["taker"]] for s in moves),
+        "estimates": len(estimates),
+        "estimation_error_points": sum(errors) / len(errors) if errors else None,
+        "messages": federation.mailbox.messages,
+        "faults": len(federation.register.faults),
+        "curves": {name: [round(r[name], 4) for r in federation.history] for name in federation.edges},
+    }

@@ -1,0 +1,141 @@
+"""Brokers live: whoever was moved, deliveries are those of a plain match, and each subscriber is on one lane."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from evenflow.bench.workloads import quotes
+from evenflow.errors import BadInput
+from evenflow.federation.settings import EVEN, Balancing
+from evenflow.spark.brokers import brokers, scaled
+from evenflow.spark.brokers_live import draw, rounded, shuffled
+from evenflow.spark.brokers_register import Register
+from evenflow.subscriptions.language import parse_subscription
+from evenflow.subscriptions.matching import Index
+
+ROWS = 60
+
+
+@pytest.fixture(scope="module")
+def market():
+    return shuffled(quotes(1, ["A", "B", "C", "D"], 150), 1)
+
+
+@pytest.fixture(scope="module")
+def run(spark, market, tmp_path_factory):
+    """Eight batches of 60 quotes for 400 subscribers who all join one of four brokers; some come and go."""
+    place = tmp_path_factory.mktemp("brokers")
+    rules = place / "rules"
+    rules.mkdir()
+    chance = random.Random(1)
+    texts = {str(n): text for n, text in enumerate(draw(market, 400, chance))}
+    (rules / "1").write_text("".join(f"+{n}\t{text}\n" for n, text in texts.items()))
+    frame = spark.createDataFrame(market.slice(0, 1))
+    records = []
+    live = brokers(
+        frame, str(rules), 4, 2, place=place / "run", entry="B1.1", trace=records.append,
+        settings=Balancing(**EVEN, press_samples=30), clock=lambda seen: 15.0 * seen / ROWS,
+    )  # fmt: skip
+    # What a lane measures depends on the machine; here delays are what the number of subscribers makes of them.
+    measured = live._load
+
+    def modelled(name, span, slope):
+        load = measured(name, span, slope)
+        delay = load.n_subs * 2.0 / 400 / max(load.input_rate, 4.0)
+        return load._replace(matching_delay=delay, slope=2.0 / 400 / 4.0, cpu=min(1.0, delay * load.input_rate))
+
+    live._load = modelled
+    wanted = {}
+    for batch in range(16):
+        if batch == 5:
+            (rules / "2").write_text("+new\t[class,eq,'STOCK']\n-0\n-1\nnonsense\n")
+            texts["new"] = "[class,eq,'STOCK']"
+            del texts["0"], texts["1"]
+        part = market.slice(batch * ROWS % 540, ROWS)
+        live(spark.createDataFrame(part), batch)
+        index = Index((name, parse_subscription(text)) for name, text in texts.items())
+        for number, names in zip(part.column("number").to_pylist(), index.match(part).lists().to_pylist(), strict=True):
+            wanted[batch, number] = Counter(names)
+    return live, wanted, records
+
+
+def test_deliveries_equal_a_plain_match(run, spark):
+    live, wanted, _ = run
+    rows = live.deliveries().select("number", "matches").collect()
+    total = sum((Counter(row["matches"]) for row in rows), Counter())
+    assert total == sum(wanted.values(), Counter())
+    numbers = {number for (_, number), names in wanted.items() if names}
+    assert {row["number"] for row in rows} == numbers
+
+
+def test_everybody_is_on_one_lane_and_the_lanes_share(run):
+    live, _, _ = run
+    assert set(live.where) == set(live.texts) == set(live.mailbox.subscribers)
+    assert all(live.mailbox.subscribers[name].home == where for name, where in live.where.items())
+    shares = Counter(live.where.values())
+    assert shares["B1.1"] < 350
+    assert sum(shares.values()) == 399
+    assert live.register.faults == ["2: expected +id, a tab and a subscription, or -id"]
+
+
+def test_publications_go_only_where_somebody_wants_them(run):
+    live, _, _ = run
+    covers = live._pinned(0)["covers"]
+    assert {lane for lane, _ in covers} == {live.lane["B1.1"]}
+    first = live.place / "batches" / "batch=0" / "kind=0"
+    assert [folder.name for folder in first.iterdir()] == [f"lane={live.lane['B1.1']}"]
+
+
+def test_the_trace_tells_a_session_from_request_to_measured(run):
+    _, _, records = run
+    done = next(r for r in records if r["kind"] == "broker_session" and r["moved"])
+    mine = [r for r in records if r.get("session") == done["session"]]
+    assert [r["what"] for r in mine if r["kind"] == "broker_message"] == ["Request", "Reply", "Announce", "Done"]
+    offload = next(r for r in mine if r["kind"] == "offload")
+    assert offload["samples"] >= 30
+    assert any(r["kind"] == "broker_status" and r["to"] == "BUSY" for r in records)
+
+
+def test_a_repeated_batch_delivers_the_same_and_moves_nobody(run, spark, market):
+    live, _, _ = run
+    before = live.deliveries().count()
+    where = dict(live.where)
+    live(spark.createDataFrame(market.slice(15 * ROWS % 540, ROWS)), 15)  # as Spark does after a crash
+    assert live.deliveries().count() == before
+    assert live.where == where
+
+
+def test_bad_input_is_refused(spark, tmp_path):
+    frame = spark.createDataFrame([("STOCK",)], "class string")
+    with pytest.raises(BadInput, match="2 brokers in 3 clusters"):
+        brokers(frame, str(tmp_path), 2, 3, place=tmp_path)
+    with pytest.raises(BadInput, match=r"B9\.9"):
+        brokers(frame, str(tmp_path), 4, 2, place=tmp_path, entry="B9.9")
+    with pytest.raises(BadInput, match="id and subscription"):
+        Register(frame).changes()
+
+
+def test_a_register_of_a_frame_is_read_once(spark):
+    register = Register(spark.createDataFrame([(7, "[x,>,1]"), (8, "[x")], "id int, subscription string"))
+    assert list(register.changes()) == ["7"]
+    assert register.changes() == {}
+    assert len(register.faults) == 1
+
+
+def test_intervals_are_scaled():
+    short = scaled(Balancing(), 0.01)
+    assert (short.local_pie_s, short.stable_s, short.normalization_s) == pytest.approx((0.3, 0.3, 0.001))
+    assert short.local_ratio == Balancing().local_ratio
+
+
+def test_subscriptions_are_round(market):
+    texts = draw(market, 500, random.Random(2))
+    assert len(set(texts)) < 200
+    assert rounded(0.4) == 1
+    assert isinstance(market, pa.Table)
+    assert np.array_equal(np.sort(market.column("number").to_numpy()), np.arange(600))
