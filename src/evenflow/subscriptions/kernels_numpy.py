@@ -58,9 +58,9 @@ def expand_slices(start: Int32s, stop: Int32s, members: Int32s, offsets: Int64s,
     first, size = start.T.ravel()[chosen], size[chosen]
     ends = np.cumsum(size, dtype=np.int64)
     if int(ends[-1]) == len(out):
-        cuts = np.unique(np.searchsorted(ends, np.arange(_PAIRS, int(ends[-1]) + _PAIRS, _PAIRS))).tolist()
+        full = np.searchsorted(ends, np.arange(_PAIRS, int(ends[-1]), _PAIRS)) + 1
         begin = done = 0
-        for cut in (*(cut + 1 for cut in cuts[:-1]), len(size)):
+        for cut in np.unique([*full, len(size)]).tolist():
             last = int(ends[cut - 1])
             source = _runs(first[begin:cut], size[begin:cut], ends[begin:cut] - done)
             np.take(members, source, out=out[done:last], mode="clip")  # the places are right, and clip needs no copy
