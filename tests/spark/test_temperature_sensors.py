@@ -15,6 +15,7 @@ pytest.importorskip("cyclonedds")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "temperature_sensors.py"
 
 
+@pytest.mark.long
 def test_sent_equals_processed_equals_alerted_or_not():
     ended = subprocess.run(
         [sys.executable, str(EXAMPLE)],

@@ -84,7 +84,7 @@ def rounded(value: float) -> int:
     Examples
     --------
     >>> [rounded(v) for v in (131.9, 127.0, 24.2, 9616100)]
-    [150, 150, 25, 10000000]
+    [150, 150, 25, 9500000]
     """
     step = 10.0 ** max(0, len(str(int(value))) - 1) / 2
     return max(1, int(round(value / step) * step))
