@@ -54,6 +54,7 @@ def test_every_variant_computes_the_same(spark, tmp_path):
         assert {k: pytest.approx(v[:columns]) for k, v in known.items()} == {k: v[:columns] for k, v in found.items()}
 
 
+@pytest.mark.long
 def test_the_state_bench_has_its_fields(spark):
     result = bench_spark_state([10], [EVENFLOW, JVM], rows=200, turns=1, batches=1, overhead=False, spark=spark)
     assert result["bench"] == "spark-state"

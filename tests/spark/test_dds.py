@@ -198,6 +198,7 @@ def exact(kills, rows):
     return {"kills": kills, **{topic: {"lost": 0, "duplicated": 0, "rows": rows} for topic in (ITEMS, KEPT)}}
 
 
+@pytest.mark.long
 def test_a_killed_driver_loses_and_repeats_nothing(tmp_path):
     assert DdsDrill(tmp_path, kills=1, items=600, domain=DOMAIN).run() == exact(1, 600)
 
