@@ -70,11 +70,11 @@ class Stage:
     def _disturbances(self, length: float) -> Iterator[tuple[float, Any]]:
         settings = self.settings
         for i in range(settings.join):
-            yield length * (0.15 + 0.15 * i), partial(self._join, f"node-{settings.nodes + i}")
+            yield length * (0.1 + 0.1 * i), partial(self._join, f"node-{settings.nodes + i}")
         if settings.drain:
-            yield length * 0.5, self._drain
+            yield length * 0.35, self._drain
         if settings.kill:
-            yield length * 0.75, self._kill
+            yield length * 0.5, self._kill
 
     def _join(self, name: str) -> None:
         self._node(name)
