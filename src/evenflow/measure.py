@@ -104,6 +104,53 @@ class SmoothedRows:
         return np.where(np.isnan(old), new, np.where(np.isnan(new), old, smoothed))
 
 
+class TrendedRows:
+    """Exponential smoothing with a linear trend (Holt 1957) of many values at once, one row each: follows what drifts.
+
+    Plain smoothing lags behind a steady drift for ever; a level and a slope do not.
+
+    Parameters
+    ----------
+    alpha, beta
+        Weights of the newest sample in the level, above 0, and of the newest change in the slope; 0 means no slope.
+    rows
+        How many there are.
+
+    Examples
+    --------
+    >>> loads = TrendedRows(0.5, 0.5, 2)
+    >>> for x in range(10):
+    ...     loads.update([10.0 + x, 7.0])
+    >>> loads.ahead(1.0).round(2).tolist()
+    [20.0, 7.0]
+    """
+
+    __slots__ = ("_level", "_slope", "alpha", "beta")
+
+    def __init__(self, alpha: float, beta: float, rows: int) -> None:
+        if not 0.0 <= beta <= 1.0:
+            raise BadInput(f"{beta!r}", "a number between 0 and 1", "beta")
+        self.alpha, self.beta = _checked_alpha(alpha), beta
+        self._level: NDArray[np.float64] = np.zeros(0)
+        self._slope: NDArray[np.float64] = np.zeros(rows)
+
+    def update(self, samples: ArrayLike) -> None:
+        """Take in one sample per row."""
+        new = np.asarray(samples, np.float64)
+        if new.shape != self._slope.shape or not np.isfinite(new).all():
+            raise BadInput(f"{new.tolist()!r}", f"{len(self._slope)} finite numbers", "TrendedRows.update")
+        if not len(self._level):
+            self._level = new.copy()
+            return
+        level = self.alpha * new + (1.0 - self.alpha) * (self._level + self._slope)
+        self._slope += self.beta * (level - self._level - self._slope)
+        self._level = level
+
+    def ahead(self, steps: float) -> NDArray[np.float64]:
+        """Return what is expected so many samples from now, and nothing below zero; zeros as long as nothing is known."""
+        return np.maximum(self._level + steps * self._slope, 0.0) if len(self._level) else np.zeros_like(self._slope)
+
+
 def _checked_alpha(alpha: float) -> float:
     if not 0.0 < alpha <= 1.0:
         raise BadInput(f"{alpha!r}", "a number above 0 and at most 1", "alpha")

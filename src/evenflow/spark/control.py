@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from evenflow import imbalance, policies
 from evenflow.draft import Settings
-from evenflow.measure import Condition, Held, Smoothed, SmoothedRows
+from evenflow.measure import Condition, Held, Smoothed, SmoothedRows, TrendedRows
 from evenflow.model import ONE_DIMENSION, Plan, Snapshot
 from evenflow.planner import plan
 from evenflow.spark.orders import Wanted
@@ -25,6 +25,8 @@ from evenflow.spark.samples import Sample
 SHIP_BYTES_PER_S: Final = 50e6  # state written by the giver and read by the taker, a modest disk
 MOVE_S: Final = 0.005  # orders and turns of one move beyond its bytes
 ETA_BATCHES: Final = 2  # a release and an install
+AHEAD: Final = 1.5  # a move acts on the batch after the next, and on the next one when the stream pauses
+COST_MEMORY: Final = 0.1  # weight of the newest batch in what a row costs: that is noisy and seldom changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,8 @@ class Balancing:
         A name of :mod:`evenflow.policies`, or ``module:Class``; ``""`` leaves every slice where it is.
     load
         What is balanced: ``cpu`` or ``wall`` seconds, ``rows``; ``auto`` takes CPU unless slices mostly wait.
-    alpha
-        Weight of the newest batch in the smoothed loads.
+    alpha, trend
+        Weights of the newest batch in the level of a slice's rows, and of the newest change in their trend.
     tolerance
         Act only when the busiest lane is this fraction above the lower bound: what is below it is noise.
     every
@@ -62,12 +64,13 @@ class Balancing:
 
     policy: str = "least_moves"
     load: Literal["auto", "cpu", "wall", "rows"] = "auto"
-    alpha: float = 0.3
-    tolerance: float = 0.05
-    every: int = 3
+    alpha: float = 0.4
+    trend: float = 0.2
+    tolerance: float = 0.07
+    every: int = 2
     keep_up: float = 0.3
     horizon: int = 30
-    rest: int = 10
+    rest: int = 5
     when: str = ""
     for_s: float = 0.0
     dry_run: bool = False
@@ -87,20 +90,24 @@ class Balancing:
 
 @dataclass(slots=True)
 class Loads:
-    """What is known of every slice, smoothed over batches with rows."""
+    """What every slice is expected to take: the rows it is about to get, times what a row of it costs.
+
+    Rows are counted, so their drift is followed at once; costs are timed, so they are averaged over many batches.
+    """
 
     slices: int
     alpha: float
-    cpu: SmoothedRows = field(init=False)
-    wall: SmoothedRows = field(init=False)
-    rows: SmoothedRows = field(init=False)
+    trend: float = 0.0
+    rows: TrendedRows = field(init=False)
+    means: dict[str, SmoothedRows] = field(init=False)  # of a batch: rows, CPU and wall seconds
     state_bytes: NDArray[np.float64] = field(init=False)
     period: Smoothed = field(init=False)
     batches: int = 0
     _last: float | None = None
 
     def __post_init__(self) -> None:
-        self.cpu, self.wall, self.rows = (SmoothedRows(self.alpha, self.slices) for _ in range(3))
+        self.rows = TrendedRows(self.alpha, self.trend, self.slices)
+        self.means = {name: SmoothedRows(COST_MEMORY, self.slices) for name in ("rows", "cpu", "wall")}
         self.state_bytes = np.zeros(self.slices)
         self.period = Smoothed(self.alpha)
 
@@ -108,31 +115,31 @@ class Loads:
         """Take in one batch; say whether it had rows."""
         if not sum(sample.rows for sample in samples):
             return False
-        new = {name: np.zeros(self.slices) for name in ("cpu", "wall", "rows")}
+        new = {name: np.zeros(self.slices) for name in self.means}
         for sample in samples:
             for s, cost in sample.slices.items():
                 new["cpu"][s] += cost.cpu_s
                 new["wall"][s] += cost.wall_s
                 new["rows"][s] += cost.rows
                 self.state_bytes[s] = cost.state_bytes or self.state_bytes[s]
-        self.cpu.update(new["cpu"])
-        self.wall.update(new["wall"])
+        self.batches += 1
         self.rows.update(new["rows"])
+        for name, mean in self.means.items():
+            mean.alpha = max(COST_MEMORY, 1.0 / self.batches)  # a plain mean of the first batches
+            mean.update(new[name])
         at = max(sample.at for sample in samples)
         if self._last is not None:
             self.period.update(max(at - self._last, 1e-9))
         self._last = at
-        self.batches += 1
         return True
 
     def of(self, what: str) -> NDArray[np.float64]:
         """Return the load of every slice."""
+        rows = self.rows.ahead(AHEAD)
+        mean = {name: np.nan_to_num(mean.values) for name, mean in self.means.items()}
         if what == "auto":
-            what = "cpu" if self.cpu.values.sum() >= 0.5 * self.wall.values.sum() else "wall"
-        values: NDArray[np.float64] = np.nan_to_num(
-            {"cpu": self.cpu, "wall": self.wall, "rows": self.rows}[what].values
-        )
-        return values
+            what = "cpu" if mean["cpu"].sum() >= 0.5 * mean["wall"].sum() else "wall"
+        return rows if what == "rows" else rows * mean[what] / np.maximum(mean["rows"], 1e-9)
 
 
 class Control:
@@ -140,7 +147,7 @@ class Control:
 
     def __init__(self, slices: int, balancing: Balancing) -> None:
         self.balancing = balancing
-        self.loads = Loads(slices, balancing.alpha)
+        self.loads = Loads(slices, balancing.alpha, balancing.trend)
         self._moved_at: dict[int, int] = {}  # slice → how many batches with rows there were
         self._planned_at = 0
         self._held = Held(Condition(balancing.when, balancing.for_s)) if balancing.when else None
@@ -223,14 +230,14 @@ class Control:
         highest = imbalance.peak(load, snapshot.capacity)
         gap = imbalance.gap(highest, imbalance.lower_bound(snapshot).value)
         wall = np.zeros(routes.lanes)
-        np.add.at(wall, routes.lane, np.nan_to_num(self.loads.wall.values))
+        np.add.at(wall, routes.lane, self.loads.of("wall"))
         busy = float(wall.max()) / self.loads.period.value if self.loads.period.value > 0 else 1.0
         if self._held is not None:
             values = {
                 "busy": busy,
                 "gap": gap,
                 "max_over_mean": imbalance.max_over_mean(load, snapshot.capacity),
-                "rows": float(self.loads.rows.values.sum()),
+                "rows": float(self.loads.of("rows").sum()),
                 "peak_s": highest,
             }
             self._held.observe(values, now)
