@@ -61,6 +61,52 @@ def test_a_skewed_stream_is_evened_out_once_and_then_left_alone():
     assert later == []
 
 
+def counted(number: int, rows, seconds, routes: Routes) -> list[Sample]:
+    """What the lanes measure when slices get so many rows and take so many seconds."""
+    lanes = [
+        {s: Cost(int(rows[s]), seconds[s], seconds[s]) for s in range(routes.slices) if routes.lane[s] == lane}
+        for lane in range(routes.lanes)
+    ]
+    return [
+        Sample(number, lane, float(number), sum(c.rows for c in here.values()), 0.0, 0.0, 0, 0, 0, here)
+        for lane, here in enumerate(lanes)
+    ]
+
+
+def test_loads_follow_rows_that_drift_and_do_not_follow_noise_of_the_clock():
+    control, routes, chance = Control(2, Balancing()), Routes(2, 2, 2), np.random.default_rng(5)
+    for number in range(30):
+        rows = np.array([1000 + 50 * number, 1000])
+        control.observe(counted(number, rows, 1e-3 * rows * chance.lognormal(0, 0.15, 2), routes))
+    drifting, steady = control.loads.of("cpu")
+    assert drifting == pytest.approx(1e-3 * (1000 + 50 * 30.5), rel=0.08)  # plain smoothing stays 75 rows behind
+    assert steady == pytest.approx(1.0, rel=0.08)
+
+
+def drifted(trend: float, seed: int, slices: int = 64) -> float:
+    """Return the mean level while hot slices hand their rows over to others, within 30 batches."""
+    control, routes = Control(slices, Balancing(trend=trend, keep_up=0.0)), Routes(slices, LANES, LANES)
+    weight = 20_000 / np.arange(1, slices + 1)
+    first, second = (np.random.default_rng([seed, n]).permutation(weight) for n in (0, 1))
+    levels, lanes = [], routes.lane
+    for number in range(30):
+        rows = np.round(first + (second - first) * number / 29)
+        levels.append(level(rows, routes))
+        control.observe(counted(number, rows, 1e-5 * rows, routes))
+        routes.lane = lanes  # what was decided before this batch holds from the next one on
+        wanted, _ = control.decide(routes, float(number))
+        lanes = list(lanes)
+        for s, lane, _ in wanted:
+            lanes[s] = lane
+    return float(np.mean(levels[8:]))
+
+
+def test_a_drift_is_met_earlier_with_a_trend():
+    with_trend, without = ([drifted(trend, seed) for seed in range(5)] for trend in (0.2, 0.0))
+    assert np.mean(with_trend) < 1.1
+    assert np.mean(with_trend) < np.mean(without) - 0.02
+
+
 @pytest.mark.parametrize(
     ("balancing", "options", "why"),
     [
