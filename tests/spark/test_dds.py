@@ -13,8 +13,13 @@ import pytest
 
 pytest.importorskip("cyclonedds")
 
+from cyclonedds.pub import DataWriter
+from cyclonedds.topic import Topic
+
 from evenflow.dds import publish, subscribe_batches
+from evenflow.dds.domain import participant, quality
 from evenflow.dds.drill import ITEMS, KEPT
+from evenflow.dds.idl import item_type
 from evenflow.dds.writers import Reading
 from evenflow.errors import BadInput
 from evenflow.spark.dds_drill import DdsDrill
@@ -168,6 +173,27 @@ def test_options_are_checked_by_name(options, match):
         read_options(options)
 
 
+def test_what_is_available_now_ends_although_the_topic_never_pauses(tmp_path, monkeypatch):
+    from evenflow.spark import dds_source
+
+    class Endless:
+        arrived_at = property(lambda self: time.monotonic())
+
+        def end(self):
+            return int(1000 * time.monotonic())
+
+    monkeypatch.setattr(dds_source, "AVAILABLE_S", 0.3)
+    source = dds_source.DdsSource({"topic": "t", "type": READING, "journal": str(tmp_path)})
+    reader = source.streamReader(source.schema())
+    monkeypatch.setattr(reader, "_started", Endless)
+    began = time.monotonic()
+    reader.prepareForTriggerAvailableNow()
+    assert 0.3 <= time.monotonic() - began < 5
+    last = reader.latestOffset({"rows": int(1000 * began)}, reader.getDefaultReadLimit())
+    time.sleep(0.05)
+    assert reader.latestOffset(last, reader.getDefaultReadLimit()) == last  # what comes later is for the next run
+
+
 def test_the_sink_refuses_columns_that_its_type_has_not(spark):
     from evenflow.spark.dds_source import DdsSource
 
@@ -183,7 +209,8 @@ def test_the_sink_refuses_columns_that_its_type_has_not(spark):
 
 def test_an_incompatible_publisher_ends_the_query_with_one_sentence(spark, stream):
     query = stream("clash", "sensor bigint, temperature string")
-    thread = publish_later("clash", [Reading(1, 2.0)], patience_s=20.0)
+    entity = participant(DOMAIN)
+    writer = DataWriter(entity, Topic(entity, "clash", item_type(Reading), qos=quality()), qos=quality())
     end = time.time() + PATIENCE_S
     while query.isActive and time.time() < end:
         time.sleep(0.1)
@@ -191,7 +218,7 @@ def test_an_incompatible_publisher_ends_the_query_with_one_sentence(spark, strea
     assert re.search(
         r"topic 'clash': given a publisher of type .* whose field 'temperature' is", str(query.exception())
     )
-    thread.join()
+    del writer
 
 
 def exact(kills, rows):

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 OFFSET = "rows"
 PER_TASK = 25_000  # rows
 QUIET_S = 2.0  # with the trigger availableNow: what came until nothing came for so long is what is available
+AVAILABLE_S = 10.0  # and this long at most
 HIDDEN = ("settled", "cost")  # of an item, between publisher and reader
 
 
@@ -103,10 +104,10 @@ class DdsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         _check_policies(options)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Take what publishers have, until nothing comes any more."""
+        """Take what publishers have, until nothing comes any more; on a topic that never pauses, for some seconds."""
         collector = self._started()
         began = time.monotonic()
-        while time.monotonic() < max(began, collector.arrived_at) + QUIET_S:
+        while time.monotonic() < min(max(began, collector.arrived_at) + QUIET_S, began + AVAILABLE_S):
             self._last = collector.end()
             time.sleep(0.05)
 
