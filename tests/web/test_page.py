@@ -44,6 +44,28 @@ def test_of_several_seeds_one_is_shown(tmp_path):
     assert [Followed(run, seed).look() for seed in (None, 3, 4, 9)] == [6, 6, 15, 0]
 
 
+def test_every_dimension_has_its_bar_and_the_threshold_its_line(tmp_path):
+    run = write(tmp_path, lanes(2))
+    page = Page(Followed(run))
+    page.refresh()
+    assert (list(page.loads.bars.data["name"]), page.loads.limit.visible) == (["lane-0", "lane-1"], False)
+    uses = [{"input": 0.6, "memory": 0.1}, {"input": 0.2, "memory": 0.1}]
+    samples = [
+        {"kind": "sample", "at": 3.0, "node": f"lane-{n}", "load": max(parts.values()), "parts": parts, "limit": 0.9}
+        for n, parts in enumerate(uses)
+    ]
+    append(run, samples)
+    page.refresh()
+    bars = page.loads.bars.data
+    assert list(zip(bars["name"], bars["load"], bars["relative"], strict=True)) == [
+        (("lane-0", "input"), 0.6, pytest.approx(1.5)),
+        (("lane-0", "memory"), 0.1, pytest.approx(1.0)),
+        (("lane-1", "input"), 0.2, pytest.approx(0.5)),
+        (("lane-1", "memory"), 0.1, pytest.approx(1.0)),
+    ]
+    assert (page.loads.limit.visible, page.loads.limit.location, page.loads.mean.visible) == (True, 0.9, False)
+
+
 @pytest.mark.parametrize("count", [3, 500])
 def test_the_page_shows_few_nodes_as_bars_and_many_as_squares(tmp_path, count):
     run = write(tmp_path, [*lanes(count), *move(1, 2.0, 0, 0, 1)])

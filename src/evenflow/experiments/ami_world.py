@@ -105,8 +105,9 @@ class World:
         """Write one row of the log, and remember what is wrong at this time."""
         self.log.append([self.memory(unit) for unit in self.scenario.tree.units])
         if self.trace is not None:
+            limit = {"limit": self.upper / 100.0}
             for unit, memory in zip(self.scenario.tree.units, self.log[-1], strict=True):
-                self.trace({"kind": "sample", "at": self.sim.now, "node": unit, "load": memory / 100.0})
+                self.trace({"kind": "sample", "at": self.sim.now, "node": unit, "load": memory / 100.0, **limit})
         self.duplicates |= self.doubled
         self.infeasible |= self.misplaced
 

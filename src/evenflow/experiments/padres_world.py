@@ -15,7 +15,7 @@ from evenflow.experiments.registry import TraceWriter
 from evenflow.federation.edge import EdgeBroker
 from evenflow.federation.estimates import Estimates
 from evenflow.federation.head import HeadActor
-from evenflow.federation.load import Load
+from evenflow.federation.load import RATIOS, Load
 from evenflow.sim.federation import Federation, Spec
 
 LOOK_S = 10
@@ -134,8 +134,12 @@ class World:
             history.clients[name].append(broker.clients)
             if self._trace is not None:
                 ratios = {"input": load.input_ratio, "output": load.output_ratio, "delay_s": load.matching_delay}
+                parts = {
+                    "parts": dict(zip(RATIOS, load.ratios(), strict=True)),
+                    "limit": self.settings.balancing().lower,
+                }
                 about = {"kind": "sample", "at": now, "node": name, "load": max(load.input_ratio, load.output_ratio)}
-                self._trace({**about, **ratios, "clients": broker.clients})
+                self._trace({**about, **ratios, **parts, "clients": broker.clients})
             if load.memory.ratio > 1.0 and broker.crashed_at is None:
                 self.sim.fail(name)
 

@@ -27,7 +27,7 @@ from evenflow.federation.catalogue import Catalogue
 from evenflow.federation.edge import EdgeBroker
 from evenflow.federation.estimates import Estimates
 from evenflow.federation.head import HeadActor
-from evenflow.federation.load import Load, Memory
+from evenflow.federation.load import RATIOS, Load, Memory
 from evenflow.federation.mailbox import Mailbox
 from evenflow.federation.settings import EVEN, Balancing
 from evenflow.spark.brokers_register import Register
@@ -293,7 +293,9 @@ class Brokers:
             if row["deliveries"]:
                 self.mailbox.edges[name].message_size = 8.0 * row["bytes"] / row["deliveries"]
         for name, load in self.loads.items():
-            self._record({"kind": "sample", "at": now, "node": name, "load": load.input_ratio})
+            parts = {"parts": dict(zip(RATIOS, load.ratios(), strict=True))}
+            limit = {} if self.settings is None else {"limit": self.settings.lower}
+            self._record({"kind": "sample", "at": now, "node": name, "load": load.input_ratio, **parts, **limit})
 
     def _slope(self) -> float:
         """Give the matching delay of one subscription, over all lanes: for a broker that has none yet."""

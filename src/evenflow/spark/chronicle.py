@@ -40,6 +40,7 @@ class Chronicle:
         path = directory / TRACE
         self._next = 0
         self._sampled = -1  # the last batch whose samples are in the trace
+        self._batch = -1, 0.0, 1e9  # the batch that was sampled last, when, and how long it took since the one before
         self._log = plane.log()  # a view of its own, which only goes forward
         fresh = not path.exists()
         if fresh or not (directory / RUN).exists():
@@ -81,11 +82,16 @@ class Chronicle:
         new = [s for s in samples if s.batch > self._sampled]
         self._sampled = max([self._sampled, *(s.batch for s in new)])
         for s in new:
+            if s.batch != self._batch[0]:  # a lane has a core for itself from one batch to the next
+                self._batch = s.batch, s.at, max(s.at - self._batch[1], 1e-9)
+            period_s = self._batch[2]
+            parts = {"cpu": s.cpu_s / period_s, "wall": s.wall_s / period_s}
             self._trace(
                 {
                     "kind": "sample",
                     "at": s.at,
                     "node": lane_name(s.lane),
+                    "parts": {name: min(1.0, share) for name, share in parts.items()},
                     "load": sum(cost.cpu_s for cost in s.slices.values()),
                     "batch": s.batch,
                     "rows": s.rows,

@@ -192,7 +192,15 @@ class Pipeline:
             memory[unit] += self.sizes[op]
         self.memory[batch] = memory
         for unit, load in memory.items():
-            self._record({"kind": "sample", "at": float(batch), "node": unit, "load": load / 100.0})
+            self._record(
+                {
+                    "kind": "sample",
+                    "at": float(batch),
+                    "node": unit,
+                    "load": load / 100.0,
+                    "limit": self.settings.upper / 100,
+                }
+            )
 
     def _negotiate(self, batch: int) -> None:
         if self.mode != "off":

@@ -22,10 +22,15 @@ class Record(TypedDict):
 
 
 class Sample(Record):
-    """A node was measured: its load over its capacity, and any further property beside it (cpu, memory …)."""
+    """A node was measured: its load over its capacity, and any further property beside it (cpu, memory …).
+
+    ``parts`` has what it uses of each dimension over what it has of it, ``limit`` where a node counts as overloaded.
+    """
 
     node: str
     load: NotRequired[float]
+    parts: NotRequired[Mapping[str, float]]
+    limit: NotRequired[float]
 
 
 class NodeStep(Record):

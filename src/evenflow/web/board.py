@@ -24,6 +24,8 @@ class NodeNow(NamedTuple):
     relative: float
     units: int
     held_rows: int
+    parts: Mapping[str, float] = {}
+    limit: float | None = None
 
 
 class MoveSeen(NamedTuple):
@@ -62,6 +64,8 @@ def nodes_now(run: Run) -> list[NodeNow]:
             loads[n.name] / mean if mean else 1.0,
             int(last[n.name].get("clients", held[n.name])),
             int(last[n.name].get("held_rows", 0)),
+            last[n.name].get("parts", {}),
+            last[n.name].get("limit"),
         )
         for n in known
     ]

@@ -47,7 +47,9 @@ class Loads:
         self.few.y_range.start = 0
         self.few.xgrid.grid_line_color = None
         self.mean = Span(location=0, dimension="width", line_dash="dashed", line_color="#222")
+        self.limit = Span(location=0, dimension="width", line_color=HOT, line_width=2, visible=False)
         self.few.add_layout(self.mean)
+        self.few.add_layout(self.limit)
         self.many = figure(height=260, title="Load over capacity, now: the hottest node first", visible=False, **WIDE)
         self.many.rect(x="x", y="y", width=0.92, height=0.92, source=self.squares, fill_color=colour, line_color=None)
         self.many.add_tools(HoverTool(tooltips=[*tips, ("units", "@units")]))
@@ -61,18 +63,23 @@ class Loads:
         if len(nodes) > MANY:
             self._show_many(nodes)
             return
-        loads = [n.load for n in nodes]
-        names = [n.name for n in nodes]
-        self.few.x_range.factors = names
+        names = list(dict.fromkeys(name for n in nodes for name in n.parts))
+        bars = _by_dimension(nodes, names) if len(names) > 1 else [(n, n.name, n.load, n.relative) for n in nodes]
+        self.few.title.text = "Load over capacity, now" + (f": {', '.join(names)}" if len(names) > 1 else "")
+        self.few.x_range.factors = [factor for _, factor, _, _ in bars]
         self.bars.data = {
-            "name": names,
-            "load": loads,
-            "relative": [n.relative for n in nodes],
-            "units": [n.units for n in nodes],
-            "state": [n.state for n in nodes],
+            "name": [factor for _, factor, _, _ in bars],
+            "load": [load for _, _, load, _ in bars],
+            "relative": [relative for _, _, _, relative in bars],
+            "units": [n.units for n, *_ in bars],
+            "state": [n.state for n, *_ in bars],
         }
         capacity = sum(n.capacity for n in nodes)
         self.mean.location = sum(n.load * n.capacity for n in nodes) / capacity if capacity else 0
+        self.mean.visible = len(names) <= 1  # of several dimensions each has its own
+        limits = {n.limit for n in nodes}
+        self.limit.visible = len(limits) == 1 and None not in limits
+        self.limit.location = max((limit for limit in limits if limit is not None), default=0)
 
     def _show_many(self, nodes: list[board.NodeNow]) -> None:
         hottest = sorted(nodes, key=lambda n: -n.relative)
@@ -85,6 +92,16 @@ class Loads:
             "relative": [n.relative for n in hottest],
             "units": [n.units for n in hottest],
         }
+
+
+def _by_dimension(nodes: list[board.NodeNow], names: list[str]) -> list[tuple[board.NodeNow, Any, float, float]]:
+    """Return a bar for every dimension of every node, with its load and how that stands to the mean of the dimension."""
+    mean = {name: sum(n.parts.get(name, 0.0) for n in nodes) / len(nodes) for name in names}
+    return [
+        (n, (n.name, name), n.parts.get(name, 0.0), n.parts.get(name, 0.0) / mean[name] if mean[name] else 1.0)
+        for n in nodes
+        for name in names
+    ]
 
 
 class History:
