@@ -147,7 +147,7 @@ class World:
             return f"a trigger is lost: {a['total']} instead of 8"
         if (b["parts"].get("from a"), b["total"]) != (8, 8):
             return f"an event is lost: {b['parts']} and {b['total']} instead of 8"
-        if self.workers["B"].state.copies or self.workers["A"].state.borrowers:
+        if self.workers["B"].state.copies.held or self.workers["A"].state.leases.takers:
             return "a remainder of a lease"
         return self.wrong
 

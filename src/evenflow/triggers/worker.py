@@ -6,7 +6,7 @@ Law: an invocation is waiting, running or lent, in one place; its effect is appl
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from evenflow.triggers.app import VERSION, Key, Row, RowView, TriggerApp, Write
 from evenflow.triggers.channel import Ack, Channels, Packet
 from evenflow.triggers.estimate import ESTIMATORS, WorkloadEstimator
 from evenflow.triggers.grouping import form_groups
+from evenflow.triggers.leases import Copies, Leases
 from evenflow.triggers.messages import (
     NO_NUMBER,
     Events,
@@ -40,24 +41,6 @@ Homes = Callable[[str, Key], str]
 
 
 @dataclass(slots=True)
-class Lease:
-    """A trigger of a row of ours that another worker is to run."""
-
-    trigger: str
-    key: Key
-    taker: str
-    since: float
-
-
-@dataclass(slots=True)
-class Copy:
-    """A borrowed row, and how many borrowed triggers still need it."""
-
-    row: Row
-    needed: int = 0
-
-
-@dataclass(slots=True)
 class WorkerState:
     """Everything that a worker remembers; it can be pickled, saved and shipped."""
 
@@ -68,12 +51,9 @@ class WorkerState:
     running: dict[int, tuple[Invocation, RowView, int]] = field(default_factory=dict)
     ticket: int = 0
     applied: dict[tuple[str, Key], int] = field(default_factory=dict)  # version that the last applied effect had read
-    leases: dict[int, Lease] = field(default_factory=dict)
-    lent: dict[tuple[str, Key], int] = field(default_factory=dict)
+    leases: Leases = field(default_factory=Leases)
+    copies: Copies = field(default_factory=Copies)
     missed: dict[tuple[str, Key], int] = field(default_factory=dict)  # version at the last event while it was lent
-    borrowers: dict[tuple[str, Key], dict[str, int]] = field(default_factory=dict)
-    copies: dict[tuple[str, str, Key], Copy] = field(default_factory=dict)
-    last_lease: int = 0
     gave: tuple[Number, float] = (NO_NUMBER, 0.0)
     took: Number = NO_NUMBER
     counts: dict[str, int] = field(default_factory=dict)
@@ -166,7 +146,7 @@ class TriggerWorker:
     def quiet(self) -> bool:
         """Whether it has nothing to do and waits for nothing."""
         state = self.state
-        return not (state.waiting or state.running or state.leases) and state.channels.quiet
+        return not (state.waiting or state.running or state.leases.open) and state.channels.quiet
 
     def _started(self, saved: Any, now: float) -> None:
         state = self.state
@@ -211,10 +191,7 @@ class TriggerWorker:
         elif kind is Result:
             self._result(body, now)
         elif kind is Refresh:
-            copy = self.state.copies.get((sender, body.table, body.key))
-            if copy is not None:
-                self.state.rows.change(copy.row, body.column, body.entry, body.value)
-                copy.row[VERSION] = body.version
+            self.state.copies.refresh(sender, body, self.state.rows)
         elif kind is Lend:
             self._borrow(sender, body)
         elif kind is Return:
@@ -242,7 +219,7 @@ class TriggerWorker:
             invocation = state.waiting.pop()
             trigger = self.app.triggers[invocation.trigger]
             if invocation.home:
-                row = state.copies[invocation.home, trigger.table, invocation.key].row
+                row = state.copies.row(invocation.home, (trigger.table, invocation.key))
             else:
                 row = state.rows.get(trigger.table, invocation.key)
             view = RowView(trigger.table, invocation.key, row)
@@ -292,7 +269,7 @@ class TriggerWorker:
         else:
             who = (invocation.trigger, invocation.key)
             self._effect(who, read, writes, now)
-            if who in state.missed and who not in state.lent and state.missed.pop(who) > read:
+            if who in state.missed and who not in state.leases.lent and state.missed.pop(who) > read:
                 self._again(*who)
 
     def _effect(self, who: tuple[str, Key], read: int, writes: Any, now: float) -> None:
@@ -331,14 +308,14 @@ class TriggerWorker:
         """Change our rows; every change is an event, which invokes the triggers whose condition holds."""
         table, keys, column, entry, value = write
         watching = self.app.watching.get((table, column), ())
-        rows, borrowers = self.state.rows, self.state.borrowers
+        rows, takers = self.state.rows, self.state.leases.takers
         for key in keys:
             row = rows.get(table, key)
             if not rows.change(row, column, entry, value):
                 continue
             row[VERSION] += 1
-            if borrowers and (table, key) in borrowers:
-                for taker in borrowers[table, key]:
+            if takers and (table, key) in takers:
+                for taker in takers[table, key]:
                     self._send(taker, Refresh(table, key, column, entry, value, row[VERSION]))
             for trigger in watching:
                 self._invoke(trigger, key, row)
@@ -346,7 +323,7 @@ class TriggerWorker:
     def _invoke(self, trigger: Any, key: Key, row: Row) -> None:
         who = (trigger.name, key)
         holds = trigger.when is None or trigger.when(row)
-        lent = who in self.state.lent
+        lent = who in self.state.leases.lent
         if (lent and (self.settings.coalesce or not holds)) or (not holds and self._runs(who)):
             # What is under way will write, and then the condition may hold: it is asked again after that.
             self.state.missed[who] = row[VERSION]
@@ -389,19 +366,13 @@ class TriggerWorker:
     def _lend(self, group: list[Invocation], number: Number, taker: str, now: float) -> None:
         if not group:
             return
-        state = self.state
         rows = {}
         leased = []
         for invocation in group:
-            table = self.app.triggers[invocation.trigger].table
-            place = (table, invocation.key)
-            state.last_lease += 1
-            state.leases[state.last_lease] = Lease(invocation.trigger, invocation.key, taker, now)
-            state.lent[invocation.trigger, invocation.key] = state.last_lease
-            takers = state.borrowers.setdefault(place, {})
-            takers[taker] = takers.get(taker, 0) + 1
-            rows[place] = state.rows.copied(*place)
-            leased.append(invocation._replace(home=self.name, lease=state.last_lease))
+            place = self._place(invocation)
+            lease = self.state.leases.grant(invocation.trigger, *place, taker, now)
+            rows[place] = self.state.rows.copied(*place)
+            leased.append(invocation._replace(home=self.name, lease=lease))
         self._count("lent", len(group))
         for begin, end in _parts(len(leased)):
             self._count("lends")
@@ -412,30 +383,12 @@ class TriggerWorker:
     def _place(self, invocation: Invocation) -> tuple[str, Key]:
         return self.app.triggers[invocation.trigger].table, invocation.key
 
-    def _close(self, number: int) -> Lease | None:
-        """End a lease, if it is still open."""
-        state = self.state
-        lease = state.leases.pop(number, None)
-        if lease is None:
-            return None
-        who = (lease.trigger, lease.key)
-        if state.lent.get(who) == number:
-            del state.lent[who]
-        place = (self.app.triggers[lease.trigger].table, lease.key)
-        takers = state.borrowers[place]
-        takers[lease.taker] -= 1
-        if not takers[lease.taker]:
-            del takers[lease.taker]
-            if not takers:
-                del state.borrowers[place]
-        return lease
-
     def _result(self, result: Result, now: float) -> None:
-        lease = self._close(result.lease)
+        lease = self.state.leases.close(result.lease)
         if lease is None:
             self._count("late")
             return  # taken back in the meantime: its effect comes from us
-        who = (lease.trigger, lease.key)
+        who = lease.who
         missed = self.state.missed.pop(who, 0)
         self._effect(who, result.read, result.writes, now)
         if missed > result.read:
@@ -448,15 +401,7 @@ class TriggerWorker:
 
     def _returned(self, body: Return, now: float) -> None:
         """Take leases back that are to go to another worker."""
-        group = []
-        for number in body.leases:
-            lease = self._close(number)
-            if lease is not None:
-                self.state.missed.pop((lease.trigger, lease.key), None)
-                trigger = self.app.triggers[lease.trigger]
-                row = self.state.rows.get(trigger.table, lease.key)
-                size = trigger.size(row) if trigger.size is not None else 0.0
-                group.append(Invocation(lease.trigger, lease.key, size))
+        group = self._taken_back(body.leases)
         if body.taker == self.name:
             for invocation in group:
                 self.state.waiting.add(invocation)
@@ -465,36 +410,37 @@ class TriggerWorker:
 
     def _overdue(self, now: float) -> None:
         """Take back what a worker that may be lost has not returned in time; a late result has no effect."""
-        state = self.state
-        for number in [n for n, lease in state.leases.items() if now - lease.since >= self.settings.lease_s]:
-            lease = self._close(number)
+        for invocation in self._taken_back(self.state.leases.overdue(now - self.settings.lease_s)):
+            self._count("taken_back")
+            self.state.waiting.add(invocation)
+
+    def _taken_back(self, numbers: Iterable[int]) -> list[Invocation]:
+        """Close leases; return what is to be run instead."""
+        found = []
+        for number in numbers:
+            lease = self.state.leases.close(number)
             if lease is not None:
-                self._count("taken_back")
-                state.missed.pop((lease.trigger, lease.key), None)
+                self.state.missed.pop(lease.who, None)
                 trigger = self.app.triggers[lease.trigger]
-                size = trigger.size(state.rows.get(trigger.table, lease.key)) if trigger.size is not None else 0.0
-                state.waiting.add(Invocation(lease.trigger, lease.key, size))
+                size = trigger.size(self.state.rows.get(lease.table, lease.key)) if trigger.size is not None else 0.0
+                found.append(Invocation(lease.trigger, lease.key, size))
+        return found
 
     # -- borrowing ------------------------------------------------------------------------------
 
     def _borrow(self, home: str, lend: Lend) -> None:
         self.state.took = max(self.state.took, lend.number)
         for place, row in lend.rows.items():
-            self.state.copies.setdefault((home, *place), Copy(row)).row = row
+            self.state.copies.put(home, place, row)
         for invocation in lend.invocations:
-            table = self.app.triggers[invocation.trigger].table
-            self.state.copies[home, table, invocation.key].needed += 1
+            self.state.copies.need(home, self._place(invocation))
             self.state.waiting.add(invocation)
         if lend.number != NO_NUMBER:  # the last part
             self._asking = False
             self._told_s = self.load_s  # the master counts with it
 
     def _release(self, invocation: Invocation) -> None:
-        place = (invocation.home, self.app.triggers[invocation.trigger].table, invocation.key)
-        copy = self.state.copies[place]
-        copy.needed -= 1
-        if not copy.needed:
-            del self.state.copies[place]
+        self.state.copies.release(invocation.home, self._place(invocation))
 
     # -- telling others -------------------------------------------------------------------------
 
