@@ -10,6 +10,7 @@ import random
 import sys
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,7 +21,7 @@ from evenflow.rundir import TRACE
 from evenflow.spark.control import Balancing
 from evenflow.spark.plane import balance
 from evenflow.spark.session import QUICK_START, local_session
-from evenflow.spark.trial import OUTPUT, expected, follow, stream_of, written
+from evenflow.spark.trial import OUTPUT, expected, follow, read_order, stream_of, written
 from evenflow.trace import read
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ def _settle(query: BalancedQuery) -> None:
 
 def findings(spark: SparkSession, directory: Path) -> dict[str, Any]:
     """Compare the sink with an undisturbed run and with a batch aggregate, and check the trace."""
-    want = {row["id"]: row for row in expected(directory / "in")}
+    order = read_order(directory / "check")
+    want = {row["id"]: row for row in expected(directory / "in", order)}
     got = written(spark, directory / "out")
     check = SliceCheck()
     for record in read(directory / "check" / "evenflow" / "run" / TRACE):
@@ -100,6 +102,7 @@ def findings(spark: SparkSession, directory: Path) -> dict[str, Any]:
     found = check.findings()
     return {
         "rows": len(want),
+        "files_out_of_order": sum(name > after for name, after in pairwise(order)),
         "lost": found["lost"],
         "duplicated": found["duplicated"],
         "order_violations": sum(row != want.get(row["id"]) for row in got),

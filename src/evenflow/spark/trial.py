@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -54,11 +57,35 @@ def follow(rows: Any, state: Any) -> tuple[Any, Any]:
     return pa.Table.from_pylist(found), state
 
 
-def expected(folder: Path) -> list[dict[str, Any]]:
-    """Return what an undisturbed run over the files puts out, in order of id."""
-    rows = pa.concat_tables([pq.read_table(file) for file in sorted(folder.glob("*.parquet"))])
+def expected(folder: Path, order: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Return what an undisturbed run over the files puts out, in order of id; ``order`` has the names as they were read."""
+    names = order or sorted(file.name for file in folder.glob("*.parquet"))
+    rows = pa.concat_tables([pq.read_table(folder / name) for name in names])
     found: list[dict[str, Any]] = follow(rows, None)[0].to_pylist()
-    return found
+    return sorted(found, key=lambda row: int(row["id"]))
+
+
+def read_order(checkpoint: Path) -> list[str]:
+    """Return the names of the files as Spark has read them.
+
+    A driver that dies when its file source has chosen a file, and before the batch has its offset, leaves a batch of
+    two files behind; and of the files of one batch Spark reads the largest first, whatever their times.
+    """
+    chosen: dict[int, list[tuple[int, str]]] = {}
+    for log in (checkpoint / "sources" / "0").iterdir():
+        if not log.name.startswith("."):
+            for line in log.read_text().splitlines()[1:]:
+                entry = json.loads(line)
+                path = Path(unquote(urlsplit(entry["path"]).path))
+                found = chosen.setdefault(entry["batchId"], [])
+                if (-path.stat().st_size, path.name) not in found:  # a compact log repeats the ones before it
+                    found.append((-path.stat().st_size, path.name))
+    names, before = [], -1
+    for batch in sorted(int(f.name) for f in (checkpoint / "offsets").iterdir() if f.name.isdigit()):
+        last = json.loads((checkpoint / "offsets" / str(batch)).read_text().splitlines()[2])["logOffset"]
+        names += [name for _, name in sorted(file for n in range(before + 1, last + 1) for file in chosen.get(n, []))]
+        before = last
+    return names
 
 
 def written(spark: SparkSession, out: Path) -> list[dict[str, Any]]:
