@@ -119,10 +119,10 @@ class TrendedRows:
     Examples
     --------
     >>> loads = TrendedRows(0.5, 0.5, 2)
-    >>> for x in range(10):
+    >>> for x in range(40):
     ...     loads.update([10.0 + x, 7.0])
     >>> loads.ahead(1.0).round(2).tolist()
-    [20.0, 7.0]
+    [50.0, 7.0]
     """
 
     __slots__ = ("_level", "_slope", "alpha", "beta")

@@ -13,6 +13,8 @@ from evenflow.spark.control import Balancing
 from evenflow.spark.plane import balance
 from evenflow.spark.trial import OUTPUT, follow, put, stream_of
 
+pytestmark = pytest.mark.long  # a stream, its server and a browser at once
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 LANES = 3
 BARS = """() => {

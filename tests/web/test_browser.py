@@ -54,9 +54,11 @@ def test_a_move_appears_and_a_lane_is_drained_from_the_page(browser, serve, tmp_
     run = write(tmp_path, lanes(4), live=True)
     page = opened(browser, serve(run))
     page.get_by_text("max over mean 2.29").wait_for(timeout=30_000)
-    with (run / "trace.jsonl").open("a") as trace:
-        more = [*move(1, 2.0, 0, 0, 3), {"kind": "sample", "at": 4.0, "node": "lane-0", "load": 1.0}]
-        trace.write("".join(json.dumps(r) + "\n" for r in more))
+    steps = move(1, 2.0, 0, 0, 3)
+    for more in (steps[:2], [*steps[2:], {"kind": "sample", "at": 4.0, "node": "lane-0", "load": 1.0}]):
+        with (run / "trace.jsonl").open("a") as trace:
+            trace.write("".join(json.dumps(r) + "\n" for r in more))
+        page.get_by_text("release" if more == steps[:2] else "done", exact=True).wait_for(timeout=30_000)
     page.get_by_text("max over mean 1.00").wait_for(timeout=30_000)
     page.get_by_text("1 moves, 0 under way").wait_for(timeout=30_000)
     page.get_by_label("lane", exact=True).select_option("lane-2")

@@ -97,10 +97,17 @@ class Page:
             part.show(run)
         start = board.beginning(run)
         moves = [m._replace(at=m.at - start) for m in board.moves_seen(run)[:MOST_ROWS]]
-        self.moves.data = {name: [getattr(m, name) for m in moves] for name in (*MOVES, *TIMES)}
+        _show(self.moves, {name: [getattr(m, name) for m in moves] for name in (*MOVES, *TIMES)})
         found = board.refusals(run)
-        self.refusals.data = {"why": [why for why, _ in found], "times": [times for _, times in found]}
+        _show(self.refusals, {"why": [why for why, _ in found], "times": [times for _, times in found]})
         self.controls.show(run)
+
+
+def _show(source: ColumnDataSource, data: dict[str, Any]) -> None:
+    """Give a table new rows; Bokeh draws a table again only when the number of rows changes."""
+    if data != dict(source.data):
+        source.data = {name: [] for name in data}
+        source.data = data
 
 
 class Controls:
