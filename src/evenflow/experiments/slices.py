@@ -97,7 +97,14 @@ def algorithm(policy: str, every_s: float) -> Algorithm:
     if policy == "least_moves":
         slow = 6 * every_s  # a slice that moved rests: what follows a drift too closely runs after noise
         return Planned(
-            named(policy, ceiling=0.025, target=0.005), Settings(), every_s, 3, rest_s=slow, doubt=3.2, name=policy
+            named(policy, ceiling=0.025, target=0.005),
+            Settings(),
+            every_s,
+            3,
+            rest_s=slow,
+            doubt=3.2,
+            tolerance=0.04,
+            name=policy,
         )
     if policy == "even_counts":
         return Planned(named(policy), every_s=every_s, name=policy)

@@ -62,6 +62,9 @@ class Planned:
         A slice that moved rests for so long.
     doubt
         Leave an imbalance alone that is within so many standard errors of the estimated loads: it may be noise.
+    tolerance
+        Leave an imbalance alone that is not above this: estimates become better all the time, and what is left of the
+        last plan would some day stand out from them, although it is worth no move.
     name
         What the trace calls the policy.
     """
@@ -72,6 +75,7 @@ class Planned:
     samples: int = 0
     rest_s: float = 0.0
     doubt: float = 0.0
+    tolerance: float = 0.0
     name: str = ""
     _due: float = 0.0
     _moved_at: dict[str, float] = field(default_factory=dict)
@@ -103,7 +107,7 @@ class Planned:
         snapshot = nodes.snapshot(usable)
         if self.doubt and nodes.nodes:
             excess = imbalance.max_over_mean(snapshot.node_load(), snapshot.capacity) - 1.0
-            if excess < self.doubt * nodes.doubt(usable):
+            if excess < max(self.tolerance, self.doubt * nodes.doubt(usable)):
                 return plan(snapshot, Nothing(), self.settings)
         return plan(snapshot, self.policy, self._settings(now))
 
