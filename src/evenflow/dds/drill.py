@@ -69,6 +69,7 @@ def _paced(directory: Path, count: int) -> Iterator[int]:
 
 def _keep(directory: Path, count: int, domain: int) -> None:
     import pyarrow as pa  # noqa: PLC0415
+    from cyclonedds.core import DDSException  # noqa: PLC0415
     from cyclonedds.pub import DataWriter  # noqa: PLC0415
     from cyclonedds.topic import Topic  # noqa: PLC0415
 
@@ -81,7 +82,13 @@ def _keep(directory: Path, count: int, domain: int) -> None:
     topic: Any = Topic(entity, KEPT, kind, qos=qos)
     writer: Any = DataWriter(entity, topic, qos=qos)
     for number in _paced(directory, count):
-        writer.write(kind(number, f"text {number}"))
+        while True:
+            try:
+                writer.write(kind(number, f"text {number}"))
+                break
+            except DDSException as error:  # a reader that was killed is waited for until its lease has ended
+                if error.code != DDSException.DDS_RETCODE_TIMEOUT:
+                    raise
     while not (directory / FINDINGS).exists():
         time.sleep(0.1)  # who is gone keeps no history
 
