@@ -2,8 +2,6 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BIN := .venv/bin
-# Tests that wait for Spark leave a core to the others.
-WORKERS := 3
 # Spark binds to this address; a host name without an entry in the resolver would stop it.
 export SPARK_LOCAL_IP := 127.0.0.1
 
@@ -25,7 +23,7 @@ test: java  ## installs what is missing, checks the style and runs the tests
 	@$(MAKE) --no-print-directory -j2 lint tests
 
 tests:
-	$(BIN)/python -m pytest -m "not long" --durations=15 -n $(WORKERS) --dist loadscope --no-loadscope-reorder
+	$(BIN)/python -m pytest -m "not long" --durations=15 -n 2 --dist loadscope --no-loadscope-reorder
 
 test-long: java  ## the campaigns that make test leaves out, and the properties on fresh examples
 	$(BIN)/python -m pytest -m long --durations=15

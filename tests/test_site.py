@@ -72,6 +72,7 @@ def test_a_link_that_leads_nowhere_and_a_foreign_script_are_found(site, tmp_path
     ]
 
 
+@pytest.mark.long
 def test_the_site_builds_strictly_and_every_page_is_in_its_navigation(site):
     command = [sys.executable, str(ROOT / "tools" / "site.py")]
     built = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -143,6 +143,7 @@ FLOOD = textwrap.dedent(
 )
 
 
+@pytest.mark.long
 def test_a_full_backlog_stops_the_writer_and_loses_nothing(collect):
     count = 30_000
     collector = collect("full", most=3000)

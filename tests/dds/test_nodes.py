@@ -15,6 +15,7 @@ def run(evenflow, *words):
     return json.loads(done.out)["rows"][0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("where", ["reader"])
 def test_nothing_is_lost_or_doubled_while_nodes_come_go_and_die(evenflow, where):
     settings = (
