@@ -27,6 +27,12 @@ def test_rows_say_what_was_measured_and_the_engines_agree(capsys: pytest.Capture
         assert all(row["events_per_cpu_s"] > 0 and row["subscriptions"] == 300 for row in rows)
         baseline = next(row for row in rows if row["engine"] == row["baseline"])
         assert baseline["ratio"] == 1
+    stock, flat = result["index"]
+    assert (stock["workload"], stock["subscriptions"], stock["added"]) == ("stock", 300, 12)
+    assert stock["add_us"] > 0
+    assert stock["index_mb"] > 0
+    assert 0 < stock["covering_size"] <= 300
+    assert flat["covering_s"] is None
 
 
 def test_an_engine_that_loses_pairs_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from itertools import count
 
 import pytest
 
+from evenflow.spark import storage
 from evenflow.spark.clerk import REQUESTS, Clerk
 from evenflow.spark.control import Balancing
 from evenflow.spark.log import ControlLog, UnreadableLogError
@@ -151,3 +152,12 @@ def test_the_clerk_waits_for_commits_and_moves_a_slice_once_at_a_time(tmp_path):
     assert clerk.write(3) == 4
     assert not plane.place.names(REQUESTS)
     clerk.close()
+
+
+def test_a_folder_that_is_made_while_it_is_listed_is_empty(monkeypatch, place):
+    class Racing:
+        def get_file_info(self, _):
+            raise FileNotFoundError("Cannot list directory")  # what Arrow says if it is there by the time it asks
+
+    monkeypatch.setattr(storage, "_opened", lambda url: (Racing(), url))
+    assert place.names("log") == []

@@ -262,6 +262,30 @@ def test_batches_are_added_at_once() -> None:
         index.add_many([6, 7], read_lines(["[x,>,3]"]).predicates)
 
 
+@pytest.mark.parametrize("looked_up", [False, True])  # with and without the table of ids
+def test_many_ids_are_claimed_as_single_ones(looked_up: bool) -> None:
+    def rules(count: int) -> Predicates:
+        return read_lines(["[x,=,9]"] * count).predicates
+
+    def fresh() -> Index:
+        index = Index.from_columns(pa.array([5, 3, 4], pa.int32()), rules(3))
+        assert not looked_up or 3 in index
+        return index
+
+    for ids, fault in (([7, 3], "the id 3 twice"), ([7, 7], "an id twice"), (["7"], "'7'"), ([6, "7"], "'7'")):
+        with pytest.raises(BadInput, match=fault):
+            fresh().add_many(ids, rules(len(ids)))
+    index = fresh()
+    index.add_many([2, 2**40], rules(2))
+    index.add(1, parse_subscription("[x,=,9]"))
+    index.remove(3)
+    index.add_many(pa.array([3], pa.int32()), rules(1))
+    assert len(index) == 6
+    assert index.match([{"x": 9}]).lists().to_pylist() == [[1, 2, 3, 4, 5, 2**40]]
+    with pytest.raises(BadInput, match=f"the id {2**40} twice"):
+        index.add_many([2**40], rules(1))
+
+
 @settings(max_examples=250, deadline=None)
 @given(st.lists(any_subscription.map(format_subscription) | st.text("[]',ab=*\\ ", max_size=12), max_size=8))
 @example(["[a,eq,'x],[b,eq,'],[c,eq,'y']", "[a,eq,'],[']", " [a,=,1]", "[a,=,1]\n", ""])

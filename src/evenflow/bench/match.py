@@ -17,6 +17,7 @@ from typing import Any
 
 from evenflow.bench import workloads
 from evenflow.bench.match_engines import Counts, DuckDb, Matcher, Pairs, Polars, SparkJoin, SparkMatch, rules_text
+from evenflow.bench.match_index import ADDED_SHARE, index_costs
 from evenflow.bench.measure_cpu import cpu_of
 from evenflow.bench.workloads import Workload
 from evenflow.errors import BadInput
@@ -86,15 +87,26 @@ def bench_match(
     began = time.perf_counter()
     side = joins.SparkSide() if spark else None
     rows: list[dict[str, Any]] = []
+    index: list[dict[str, Any]] = []
     try:
         for name in names:
             for size in sizes:
                 say(f"{name}, {size:,} subscriptions")
+                index.append(_index(name, size, seed, say))
                 rows += _case(name, size, side, turns=turns, seconds=seconds, seed=seed, say=say)
     finally:
         if side is not None:
             side.stop()
-    return {"bench": "match", "rows": rows, "seconds": round(time.perf_counter() - began, 1)}
+    return {"bench": "match", "rows": rows, "index": index, "seconds": round(time.perf_counter() - began, 1)}
+
+
+def _index(name: str, size: int, seed: int, say: Say) -> dict[str, Any]:
+    """Measure what the index itself costs."""
+    more = WORKLOADS[name](1, max(1, int(size * ADDED_SHARE)), seed + 1)
+    row = index_costs(WORKLOADS[name](10, size, seed), more, covering=name == "stock")
+    covered = "" if row["covering_s"] is None else f", covering set {row['covering_s']:.2f} s"
+    say(f"  index: {row['build_s']:.2f} s, {row['index_mb']:g} MB, {row['add_us']:.2f} µs for an addition{covered}")
+    return row
 
 
 def _case(

@@ -13,6 +13,8 @@ LEAD = (
 )
 COLUMNS = ("workload", "subscriptions", "engine", "events_per_cpu_s", "ratio", "baseline", "turns", "pairs", "checksum")
 
+INDEX = ("workload", "subscriptions", "build_s", "index_mb", "added", "add_us", "covering_s", "covering_size")
+
 
 def match_figures(result: Mapping[str, Any]) -> list[Figure | Table]:
     """Describe the page: a figure per case, with the engines from the slowest to the fastest, and the rows."""
@@ -20,7 +22,9 @@ def match_figures(result: Mapping[str, Any]) -> list[Figure | Table]:
     for row in result["rows"]:
         cases.setdefault((row["workload"], row["subscriptions"]), []).append(row)
     rows = [[row[name] for name in COLUMNS] for row in result["rows"]]
-    return [*(_case(name, size, found) for (name, size), found in cases.items()), Table("Rows", COLUMNS, rows)]
+    index = [[row[name] for name in INDEX] for row in result["index"]]
+    figures = [_case(name, size, found) for (name, size), found in cases.items()]
+    return [*figures, Table("The index, CPU-seconds", INDEX, index), Table("Rows", COLUMNS, rows)]
 
 
 def _case(name: str, size: int, rows: Sequence[Mapping[str, Any]]) -> Figure:

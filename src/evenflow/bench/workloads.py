@@ -22,7 +22,15 @@ DAYS = 1300
 ZERO_TRAFFIC = 0.25
 
 BY_HIGH, BY_LOW, BY_VOLUME, BY_SYMBOL, ALL_BY_VOLUME, ALL = range(6)
-TEMPLATES = {BY_HIGH: 0.20, BY_LOW: 0.20, BY_VOLUME: 0.20, BY_SYMBOL: 0.34, ALL_BY_VOLUME: 0.05, ALL: 0.01}
+TEXTS = (  # Table 5.1: how many of a hundred, and what they say
+    (20, "[class,eq,'STOCK'],[symbol,eq,'{symbol}'],[high,>,{high}]"),
+    (20, "[class,eq,'STOCK'],[symbol,eq,'{symbol}'],[low,<,{low}]"),
+    (20, "[class,eq,'STOCK'],[symbol,eq,'{symbol}'],[volume,>,{volume}]"),
+    (34, "[class,eq,'STOCK'],[symbol,eq,'{symbol}']"),
+    (5, "[class,eq,'STOCK'],[volume,>,{volume}]"),
+    (1, "[class,eq,'STOCK']"),
+)
+TEMPLATES = {kind: share / 100 for kind, (share, _) in enumerate(TEXTS)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenflow.bench.workloads import quotes
+from evenflow.bench.workloads import TEXTS, quotes
 from evenflow.experiments.figures import SERIES, Figure, Series
 from evenflow.experiments.padres_settings import BrokerSettings
-from evenflow.experiments.padres_workload import TEMPLATES
 from evenflow.experiments.registry import Experiment, Row, TraceWriter
 from evenflow.experiments.settings import setting
 from evenflow.federation import messages as m
@@ -83,7 +82,7 @@ class Market:
         catalogue, weights = Catalogue(), dict[int, float]()
         columns = {name: np.array(table.column(name).to_pylist()) for name in ("symbol", "high", "low", "volume")}
         steps = np.linspace(0.1, 0.9, settings.levels)
-        for weight, text in TEMPLATES:
+        for weight, text in TEXTS:
             for symbol in names if "{symbol}" in text else names[:1]:
                 mine = columns["symbol"] == symbol if "{symbol}" in text else np.ones(table.num_rows, dtype=bool)
                 values = [

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from evenflow.bench.workloads import quotes
+from evenflow.bench.workloads import TEXTS, quotes
 from evenflow.federation.catalogue import Catalogue
 from evenflow.subscriptions.language import Subscription, parse_subscription
 from evenflow.subscriptions.matching import Index
@@ -20,14 +20,6 @@ Quotes = Literal["independent", "real"]
 DAYS = 400  # quotes per stock
 SILENT = 10  # symbols that nobody publishes
 
-TEMPLATES = (  # Table 5.1
-    (20, "[class,eq,'STOCK'],[symbol,eq,'{symbol}'],[high,>,{high}]"),
-    (20, "[class,eq,'STOCK'],[symbol,eq,'{symbol}'],[low,<,{low}]"),
-    (20, "[class,eq,'STOCK'],[symbol,eq,'{symbol}'],[volume,>,{volume}]"),
-    (34, "[class,eq,'STOCK'],[symbol,eq,'{symbol}']"),
-    (5, "[class,eq,'STOCK'],[volume,>,{volume}]"),
-    (1, "[class,eq,'STOCK']"),
-)
 WITH_SYMBOL = 4  # the first templates name a symbol, which nobody may publish
 
 
@@ -142,8 +134,8 @@ def draw_subscribers(
 ) -> list[tuple[float, int]]:
     """Draw subscriptions from the templates, each with the values of a random quote; some for silent symbols."""
     columns = {name: market.column(name).to_pylist() for name in ("symbol", "high", "low", "volume")}
-    weights = [weight for weight, _ in TEMPLATES]
-    texts = [text for _, text in TEMPLATES]
+    weights = [weight for weight, _ in TEXTS]
+    texts = [text for _, text in TEXTS]
     silent = set(chance.sample(range(count), round(count * zero_traffic)))
     found = []
     for number in range(count):

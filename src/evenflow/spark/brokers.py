@@ -8,7 +8,6 @@ Which subscriber was where is pinned before a batch runs, so a repeated batch do
 from __future__ import annotations
 
 import itertools
-import json
 import random
 import time
 from collections import deque
@@ -33,6 +32,7 @@ from evenflow.federation.settings import EVEN, Balancing
 from evenflow.spark.brokers_register import Register
 from evenflow.spark.brokers_stage import COUNT, DELIVERY, MEASURES, SAMPLE, Lane, Route, matched_schema, routed_schema
 from evenflow.spark.event_reading import EventReader
+from evenflow.spark.pins import pinned
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -254,19 +254,15 @@ class Brokers:
 
     def _pinned(self, batch: int) -> dict[str, Any]:
         """Return what decides a batch's deliveries beside its publications, as it was when the batch first began."""
-        file = self.place / "pins" / f"{batch}.json"
-        if not file.exists():
-            pin = {
+
+        def pin() -> dict[str, Any]:
+            return {
                 "sizes": [(self.place / "lanes" / name / LOG).stat().st_size for name in self.edges],
                 "covers": [(self.lane[name], text) for name in self.edges for text in self._covering(name)],
                 "attributes": list(self.attributes),
             }
-            file.parent.mkdir(parents=True, exist_ok=True)
-            hidden = file.with_suffix(".new")
-            hidden.write_text(json.dumps(pin))
-            hidden.rename(file)
-        found: dict[str, Any] = json.loads(file.read_text())
-        return found
+
+        return pinned(self.place / "pins" / f"{batch}.json", pin)
 
     def _covering(self, name: str) -> list[str]:
         """Give a broker's covering set as texts, one subscriber's for each."""

@@ -16,10 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from evenflow.bench.workloads import TEXTS
 from evenflow.errors import BadInput
 from evenflow.federation.settings import EVEN, Balancing
 from evenflow.spark.brokers import Brokers, brokers
 from evenflow.spark.brokers_stage import DELIVERY
+from evenflow.spark.pins import write_numbered
 from evenflow.spark.session import local_session
 from evenflow.spark.subscription_log import LiveIndex, current_version
 from evenflow.subscriptions.matching import Index
@@ -28,14 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TICKERS = ("AAPL", "FB", "GOOG", "IBM", "MSFT")
-TEMPLATES = (  # Table 5.1
-    (20, "[class,eq,'STOCK'],[symbol,eq,'{symbol}'],[high,>,{high}]"),
-    (20, "[class,eq,'STOCK'],[symbol,eq,'{symbol}'],[low,<,{low}]"),
-    (20, "[class,eq,'STOCK'],[symbol,eq,'{symbol}'],[volume,>,{volume}]"),
-    (34, "[class,eq,'STOCK'],[symbol,eq,'{symbol}']"),
-    (5, "[class,eq,'STOCK'],[volume,>,{volume}]"),
-    (1, "[class,eq,'STOCK']"),
-)
 ENTRY = "B1.1"
 DETECTION_S = 30.0  # the middle of the published detection interval
 LAST = 5  # batches over which the end is judged
@@ -66,7 +60,7 @@ def shuffled(market: pa.Table, seed: int) -> pa.Table:
 def draw(market: pa.Table, count: int, chance: random.Random) -> list[str]:
     """Draw subscriptions from the templates, each with the values of a random quote, rounded as people would."""
     columns = {name: market.column(name).to_pylist() for name in ("symbol", "high", "low", "volume")}
-    weights, texts = zip(*TEMPLATES, strict=True)
+    weights, texts = zip(*TEXTS, strict=True)
     chosen = chance.choices(texts, weights, k=count)
     rows = [chance.randrange(market.num_rows) for _ in range(count)]
     return [
@@ -106,9 +100,7 @@ class Trial:
         """Publish one batch, and compare its deliveries with a plain match of all subscriptions."""
         begin = number * rows % max(1, self.market.num_rows - rows)
         part = self.market.slice(begin, rows)
-        hidden = self.incoming / f".{number:05}"
-        pq.write_table(part, hidden)
-        hidden.rename(self.incoming / f"{number:05}.parquet")
+        write_numbered(self.incoming, number, part)
         index = self.plain.at(current_version(self.rules))
         process()
         wanted = pairs_of(part.column("number"), index, part)

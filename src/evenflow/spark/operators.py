@@ -8,7 +8,6 @@ The routes of a batch are pinned before it runs, so a repeated batch does the sa
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +25,7 @@ from evenflow.operators.tree import Tree
 from evenflow.operators.unit import MeteringUnit
 from evenflow.spark.operators_mailbox import Mailbox
 from evenflow.spark.operators_stage import CELL, FIELDS, HELD, READINGS, RESULT, SAMPLE, Enter, Level
+from evenflow.spark.pins import pinned
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -151,22 +151,14 @@ class Pipeline:
 
     def _pinned(self, batch: int, watermark: int = 0) -> dict[str, Any]:
         """Return what decides a batch's output beside its readings, as it was when the batch first began."""
-        file = self.place / "routes" / f"{batch}.json"
-        if not file.exists():
+
+        def pin() -> dict[str, Any]:
             lanes = {op: self.lane[unit] for op, unit in sorted(self.mailbox.where.items())}
             assert len(lanes) == len(self.queries.specs), "an operator is under way between two batches"
-            pin = {
-                "lanes": lanes,
-                "closed": self._closed,
-                "watermark": max(watermark, self._closed),
-                "after": self._batch,
-            }
-            file.parent.mkdir(parents=True, exist_ok=True)
-            hidden = file.with_suffix(".new")
-            hidden.write_text(json.dumps(pin))
-            hidden.rename(file)
-        found: dict[str, Any] = json.loads(file.read_text())
-        return found
+            later = max(watermark, self._closed)
+            return {"lanes": lanes, "closed": self._closed, "watermark": later, "after": self._batch}
+
+        return pinned(self.place / "routes" / f"{batch}.json", pin)
 
     def lanes_of(self, batch: int) -> dict[int, int]:
         """Return the lane that every operator had in a batch."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import random
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+
+from evenflow.spark.pins import write_numbered
 
 SCHEMA = "ts long, leaf string, meter long, value long"
-FIRST_FILE = 1_700_000_000
 DAY_S = 24 * 3600
 # Watts through a day, hour by hour: low at night, a peak in the morning and a higher one in the evening.
 PROFILE = (210, 190, 180, 175, 180, 220, 380, 560, 520, 430, 400, 420, 470, 440, 410, 420, 480, 640, 820, 900, 820, 640, 430, 290)  # fmt: skip
@@ -67,8 +66,4 @@ class Grid:
 
     def write(self, folder: Path, number: int, begin: int, end: int) -> None:
         """Write one file of readings; Spark reads files in the order of their times."""
-        folder.mkdir(parents=True, exist_ok=True)
-        hidden = folder / f".{number:05}"
-        pq.write_table(self.readings(begin, end), hidden)
-        os.utime(hidden, (FIRST_FILE + number, FIRST_FILE + number))
-        hidden.rename(folder / f"{number:05}.parquet")
+        write_numbered(folder, number, self.readings(begin, end))

@@ -90,7 +90,10 @@ class Storage:
     def names(self, folder: str) -> list[str]:
         """Return the names of a folder's files in order, without unfinished ones; none if there is no such folder."""
         filesystem, root = _opened(self.url)
-        found = filesystem.get_file_info(fs.FileSelector(f"{root}/{folder}", allow_not_found=True))
+        try:
+            found = filesystem.get_file_info(fs.FileSelector(f"{root}/{folder}", allow_not_found=True))
+        except FileNotFoundError:  # made while we looked: Arrow lists first, and then asks whether the folder is there
+            return []
         return sorted(i.base_name for i in found if i.type == fs.FileType.File and not i.base_name.startswith("."))
 
     def has(self, name: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,10 +12,11 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from evenflow.spark.pins import write_numbered
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FIRST_FILE = 1_700_000_000  # seconds since 1970
 SCHEMA = "id long, device long, value double"
 OUTPUT = "id long, device long, n long, total double, trail long"
 
@@ -32,12 +32,7 @@ def put(folder: Path, number: int, rows: int = 100, devices: int = 40) -> None:
             "value": pa.array([float(chance.randrange(1000)) for _ in range(rows)], pa.float64()),
         }
     )
-    folder.mkdir(parents=True, exist_ok=True)
-    hidden = folder / f".{number:05}"
-    pq.write_table(table, hidden)
-    # Spark reads files in the order of their times; two that are written quickly may share one.
-    os.utime(hidden, (FIRST_FILE + number, FIRST_FILE + number))
-    hidden.rename(folder / f"{number:05}.parquet")
+    write_numbered(folder, number, table)
 
 
 def stream_of(spark: SparkSession, folder: Path) -> DataFrame:

@@ -134,11 +134,14 @@ class Index:
         self._claim([name])
         self._waiting.append(subscription)
 
-    def add_many(self, ids: Sequence[Id], predicates: Predicates) -> None:
+    def add_many(self, ids: pa.Array | Sequence[Id], predicates: Predicates) -> None:
         """Add many subscriptions at once, as columns."""
         if len(ids) != predicates.count:
             raise BadInput(f"{len(ids)} ids for {predicates.count} subscriptions", "one id each", "add_many")
-        self._claim(ids)
+        if self._numbers is None and self._size and len(ids):
+            self._claim_column(ids)
+        else:
+            self._claim(ids.to_pylist() if isinstance(ids, pa.Array) else ids)
         self._waiting.append(predicates)
 
     def remove(self, name: Id) -> None:
@@ -201,18 +204,44 @@ class Index:
             )
         numbers.update(new)
         self._waiting_ids.extend(ids)
-        self._size += len(ids)
+        self._grow(len(ids))
+
+    def _claim_column(self, ids: pa.Array | Sequence[Id]) -> None:
+        """Give new ids their numbers without a table of all ids, which costs more than looking many up at once."""
+        self._keep_ids()
+        try:
+            new = _id_array(ids)
+        except (pa.ArrowException, BadInput):
+            return self._claim(list(ids))  # it names the id that is of another type
+        if pa.types.is_string(new.type) != pa.types.is_string(self._ids.type):
+            return self._claim(new.to_pylist())
+        ids, new = _alike(self._ids, new)
+        alive = ids.filter(pa.array(self._alive[: self._size])) if self._dead else ids
+        if pc.count_distinct(new).as_py() < len(new) or _meet(alive, new):
+            return self._claim(new.to_pylist())  # it names the id that is taken
+        self._ids = pa.concat_arrays([ids, new])
+        return self._grow(len(new))
+
+    def _grow(self, count: int) -> None:
+        """Make room for as many more, all of them alive."""
+        self._size += count
         if self._size > len(self._alive):
             grown = np.ones(max(self._size, len(self._alive) * 5 // 4), dtype=bool)
             grown[: len(self._alive)] = self._alive
             self._alive, self._alive_shared = grown, False
 
+    def _keep_ids(self) -> None:
+        """Move the ids that wait into the column of all ids."""
+        if self._waiting_ids:
+            self._ids = pa.concat_arrays(_alike(self._ids, _id_array(self._waiting_ids)))
+            self._waiting_ids = []
+
     def _flush(self) -> None:
         """Compile what waits: by itself, with the other deltas if they are many, or with everything once it is a twentieth."""
         if self._waiting:
-            self._ids = pa.concat_arrays([self._ids, pa.array(self._waiting_ids, self._ids.type)])
+            self._keep_ids()
             self._added.append(Predicates.joined(_laid_out(self._waiting)))
-            self._waiting, self._waiting_ids = [], []
+            self._waiting = []
         if sum(part.count for part in self._added) + self._dead > self._rebuild_at():
             self._rebuild()
         elif len(self._added) > DELTAS:
@@ -252,6 +281,24 @@ def _laid_out(waiting: Iterable[Predicates | Subscription]) -> list[Predicates]:
         else:
             parts += [part for part in group if isinstance(part, Predicates)]
     return parts
+
+
+def _alike(old: pa.Array, new: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Give both columns of ids one type; integers of 32 bits stay such as long as the new ones fit."""
+    if old.type == new.type:
+        return old, new
+    try:
+        return old, new.cast(old.type)
+    except pa.ArrowInvalid:
+        return old.cast(new.type), new
+
+
+def _meet(old: pa.Array, new: pa.Array) -> bool:
+    """Tell whether some id is in both; numbers that go on from the last need no look at each."""
+    if pa.types.is_integer(old.type) and len(old) and pc.min(new).as_py() > pc.max(old).as_py():
+        return False
+    found: bool = pc.any(pc.is_in(old, new)).as_py() or False
+    return found
 
 
 def _id_array(ids: pa.Array | Sequence[Id]) -> pa.Array:
