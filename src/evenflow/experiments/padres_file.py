@@ -2,7 +2,7 @@
 
 ``1.0 broker add B0 500 16 10`` (MHz, MB, Mbit/s), ``2.0 publisher add P1 YHOO 10 B0`` (messages per minute),
 ``60.0 publisher chrate P1 20``; ours is ``10.0 subscriber add S1 B1 [class,eq,'STOCK']``.
-The first broker is the cluster's head, as roles are given in the order of joining (section 3.2).
+A broker connects to the first one, or to the one that a further word names; its role follows from its neighbours (section 3.2).
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from pathlib import Path
 
 from evenflow.errors import BadInput
 from evenflow.experiments.padres_workload import Publisher
+from evenflow.federation.peer import Role, settled
 from evenflow.sim.federation import Spec
 from evenflow.subscriptions.language import LanguageError, Subscription, parse_subscription
 
 ALLOWED = (
-    "TIME broker add ID MHZ MB MBPS, TIME publisher add ID SYMBOL RATE BROKER, TIME publisher chrate ID RATE "
+    "TIME broker add ID MHZ MB MBPS [BROKER], TIME publisher add ID SYMBOL RATE BROKER, TIME publisher chrate ID RATE "
     "or TIME subscriber add ID BROKER SUBSCRIPTION"
 )
 FEWEST = 3  # brokers: below that nobody has a role (section 3.2)
@@ -30,15 +31,22 @@ class WorkloadFile:
     Parameters
     ----------
     brokers
-        The brokers as a cluster, its head first.
+        The brokers in the order of joining, with their roles.
+    links
+        Pairs of heads that are connected.
+    joins
+        When brokers join that come after the first clients.
     publishers
-        By id: symbol, when it joins, and its rates from when on.
+        By id: symbol, when it joins, and its rates from when on; ``places`` has the brokers they connect to.
     subscribers
         Time, subscription and broker of each; without any they are drawn.
     """
 
     brokers: list[Spec] = field(default_factory=list)
+    links: list[tuple[str, str]] = field(default_factory=list)
+    joins: dict[str, float] = field(default_factory=dict)
     publishers: dict[str, tuple[str, float, list[tuple[float, float]]]] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
     subscribers: dict[str, tuple[float, Subscription, str]] = field(default_factory=dict)
 
     @property
@@ -74,7 +82,37 @@ def read_workload(path: Path) -> WorkloadFile:
         raise BadInput(f"{len(found.brokers)} brokers", f"at least {FEWEST}, a head and two others", str(path))
     if not found.publishers:
         raise BadInput("no publisher", "at least one", str(path))
+    _give_roles(found, str(path))
     return found
+
+
+def _give_roles(found: WorkloadFile, where: str) -> None:
+    """Let PEER say who is a head; who joins late must not make another broker one, for its clients are there."""
+    near = {spec.name: spec.head or "" for spec in found.brokers}  # as read: whom it connects to
+    roles = settled((name, to) for name, to in near.items() if to)
+    early = settled((name, to) for name, to in near.items() if to and name not in found.joins)
+    for name in found.joins:
+        if early.get(near[name]) is not Role.HEAD:
+            raise BadInput(f"broker {name} that joins {near[name]} after clients", "to join a cluster head", where)
+    heads = {name for name, role in roles.items() if role is Role.HEAD}
+    neighbours: dict[str, list[str]] = {name: [to] if to else [] for name, to in near.items()}
+    for name, to in near.items():
+        if to:
+            neighbours[to].append(name)
+    found.links = [(to, name) for name, to in near.items() if to in heads and name in heads]
+    for place, spec in enumerate(found.brokers):
+        head = None if spec.name in heads else neighbours[spec.name][0]
+        found.brokers[place] = spec._replace(cluster=head or spec.name, head=head)
+    found.brokers.sort(key=lambda spec: spec.head is not None)  # heads first, otherwise as they joined
+    astray = [name for name, broker in found.places.items() if _head_of(found, broker) != found.brokers[0].name]
+    if astray:
+        allowed = f"publishers in the cluster of {found.brokers[0].name}, where all of them are here"
+        raise BadInput(f"publisher {astray[0]} at {found.places[astray[0]]}", allowed, where)
+
+
+def _head_of(found: WorkloadFile, broker: str) -> str:
+    """Say where a publisher ends that connects to a broker: at a head, or at that of an edge broker."""
+    return next(spec.head or spec.name for spec in found.brokers if spec.name == broker)
 
 
 def _line(found: WorkloadFile, words: list[str], where: str) -> None:
@@ -91,15 +129,17 @@ def _line(found: WorkloadFile, words: list[str], where: str) -> None:
 
 
 def _broker(found: WorkloadFile, at: float, words: list[str], where: str) -> None:
-    name, mhz, memory, mbps = words[0], *(_number(word, where) for word in words[1:])
+    name, mhz, memory, mbps = words[0], *(_number(word, where) for word in words[1:4])
     if found.publishers or found.subscribers:
-        raise BadInput(f"broker {name} after clients at {at:g} s", "brokers first", where)
+        found.joins[name] = at
     if min(mhz, memory, mbps) <= 0.0:
         raise BadInput(repr(" ".join(words[1:])), "MHz, MB and Mbit/s above 0", where)
     if any(spec.name == name for spec in found.brokers):
         raise BadInput(f"broker {name} twice", "an id for each broker", where)
-    head = found.brokers[0].name if found.brokers else None
-    found.brokers.append(Spec(name, head or name, head, mhz, memory, mbps))
+    to = words[4] if len(words) > 4 else found.brokers[0].name if found.brokers else None
+    if to is not None:
+        _known(found, to, where)
+    found.brokers.append(Spec(name, name, to, mhz, memory, mbps))  # its role is found when all are known
 
 
 def _publisher(found: WorkloadFile, at: float, words: list[str], where: str) -> None:
@@ -108,6 +148,7 @@ def _publisher(found: WorkloadFile, at: float, words: list[str], where: str) -> 
     if name in found.publishers or symbol in found.symbols:
         raise BadInput(f"{name} for {symbol} twice", "an id and a stock of its own for each publisher", where)
     found.publishers[name] = (symbol, at, [(0.0, _number(rate, where))])
+    found.places[name] = broker
 
 
 def _change(found: WorkloadFile, at: float, words: list[str], where: str) -> None:

@@ -38,7 +38,8 @@ def run(settings: LocalSettings, seed: int, trace: TraceWriter | None) -> Mappin
         world = World(settings, SPECS, (), "B1", seed, trace)
     else:
         given = read_workload(Path(settings.workload))
-        world = World(settings, given.brokers, (), given.brokers[1].name, seed, trace, given)
+        entry = next(spec.name for spec in given.brokers if spec.head)
+        world = World(settings, given.brokers, given.links, entry, seed, trace, given)
     world.run()
     return {**summarize(world), SERIES: series_of(world)}
 

@@ -6,6 +6,7 @@ a matching delay by number and speed, and the output that subscribers cause. PRE
 
 from __future__ import annotations
 
+import gc
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -48,7 +49,7 @@ class ScaleSettings:
     levels: int = setting(4, "values that a subscription may name, per stock and attribute", low=1, high=100)
     rate: float = setting(30.0, "publications per second", low=0.1)
     skew: float = setting(0.5, "how unevenly subscribers choose brokers: the exponent of Zipf's law", low=0.0, high=2.0)
-    sizes: str = setting("1", "parts of this size to run, separated by commas, such as 0.1,0.3,1")
+    sizes: str = setting("0.1,0.3,1", "parts of this size to run, separated by commas, such as 0.1,0.3,1")
 
 
 @dataclass
@@ -110,16 +111,16 @@ class Site:
         self.market, self.actor, self.mhz, self.model = market, actor, mhz, model
         self.bandwidth = mbps * MEGA
         self.per_key = market.rates @ market.wanted
-        self._served: dict[int, int] = {}
+        self._version = -1
         self._known: Load | None = None
         self._chosen: Floats = np.zeros(len(market.rates))
 
     def load(self) -> Load:
         """Give the load; Eq. 3.1 to 3.3 and 4.11."""
         book, model = self.actor.book, self.model
-        served = {key: len(names) for key, names in book.by_key.items()}
-        if self._known is None or served != self._served:
-            self._served = served
+        if self._known is None or book.version != self._version:
+            self._version = book.version
+            served = {key: len(names) for key, names in book.by_key.items()}
             keys = np.fromiter(served, dtype=np.int64, count=len(served))
             counts = np.fromiter(served.values(), dtype=np.float64, count=len(served))
             self._chosen = np.where(self.market.wanted[:, keys].any(axis=1), self.market.rates, 0.0)
@@ -153,7 +154,8 @@ class Scale:
         self.sessions: list[Mapping[str, Any]] = []
         self.global_sessions = 0
         balancing = BrokerSettings(balancer="even").balancing()
-        self.balancing = replace(balancing, calm_s=0.0)  # large differences matter here, not the last per cent
+        # Large differences matter here, not the last per cent; and a cluster that knew all others would cost the square.
+        self.balancing = replace(balancing, calm_s=0.0, far=False)
         model = Model()
         self.mailbox = self._mailbox()
         self.sites: dict[str, Site] = {}
@@ -262,7 +264,11 @@ def run(settings: ScaleSettings, seed: int, trace: TraceWriter | None) -> Mappin
             clusters=max(1, round(settings.clusters * part)),
             subscribers=max(1, round(settings.subscribers * part)),
         )
-        found = Scale(sized, seed, trace).run()
+        gc.disable()  # it would look at a million subscribers again and again, and they make no rings
+        try:
+            found = Scale(sized, seed, trace).run()
+        finally:
+            gc.enable()
         curve.append({"brokers": sized.brokers, "cpu_s": found["cpu_s"], "moved": found["moved"]})
     return {**found, SERIES: curve}
 

@@ -64,6 +64,7 @@ class World:
             series=settings.quotes,
             given=given,
         )
+        self.joins = given.joins if given else {}
         self.entries = [broker for _, _, broker in given.subscribers.values()] if given else []
         self.sim = Federation(
             seed,
@@ -96,6 +97,9 @@ class World:
         settings, sim, workload = self.settings, self.sim, self.workload
         sim.publish(workload.times, workload.quotes)
         sim.start(self._actors() if settings.balancer != "none" else {})
+        for name, joins in self.joins.items():  # until then it is as if it had crashed
+            sim.fail(name)
+            sim.at(joins, lambda name=name: sim.restore(name))  # type: ignore[misc]
         for publisher in workload.publishers:
             name, text = f"P{publisher.symbol}", advertisement(workload.symbols[publisher.symbol])
             sim.at(publisher.joins, lambda name=name, text=text: sim.advertise(name, text))  # type: ignore[misc]

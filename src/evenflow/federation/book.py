@@ -13,10 +13,12 @@ class Book:
     by_key: dict[int, dict[str, None]] = field(default_factory=dict)
     key_of: dict[str, int] = field(default_factory=dict)
     leaving: dict[str, str] = field(default_factory=dict)  # subscriber to session
+    version: int = 0  # grows when somebody comes or goes
 
     def add(self, subscriber: str, key: int) -> None:
         """Take in a subscriber; one that is there stays as it is."""
         if subscriber not in self.key_of:
+            self.version += 1
             self.key_of[subscriber] = key
             self.by_key.setdefault(key, {})[subscriber] = None
         self.leaving.pop(subscriber, None)
@@ -26,6 +28,7 @@ class Book:
         key = self.key_of.pop(subscriber, None)
         self.leaving.pop(subscriber, None)
         if key is not None:
+            self.version += 1
             del self.by_key[key][subscriber]
             if not self.by_key[key]:
                 del self.by_key[key]

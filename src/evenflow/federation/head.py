@@ -176,8 +176,8 @@ class HeadActor:
         found = []
         # When nothing else is going on small differences deserve a session; below local ones it could move nothing.
         calm = 0.0 < settings.calm_s <= now - self.since
-        ratio = min(1.5 * settings.fine, settings.global_ratio) if calm else settings.global_ratio
-        delay = min(1.5 * settings.fine, settings.global_delay) if calm else settings.global_delay
+        ratio = min(settings.fine, settings.global_ratio) if calm else settings.global_ratio
+        delay = min(settings.fine, settings.global_delay) if calm else settings.global_delay
         for other in known:
             gaps = (
                 mine.input - other.indices.input - ratio,

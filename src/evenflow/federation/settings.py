@@ -48,7 +48,7 @@ class Balancing:
         Whether all three indices are balanced at once (see `offload_even`).
     calm_s, fine, calm_samples
         A broker that had no session for ``calm_s`` seconds acts on differences above ``fine`` already,
-        and takes ``calm_samples`` publications to be exact; 0 seconds means never. Clusters act above one and a half ``fine``.
+        and takes ``calm_samples`` publications to be exact; 0 seconds means never. Clusters act above ``fine`` too.
     far
         Whether every head passes on what it hears of other clusters, so that any two can balance; as published only an
         overloaded one does.
@@ -114,7 +114,7 @@ EVEN: Mapping[str, Any] = {  # ours; the intervals are in seconds of the thesis
     "by_headroom": True,
     "joint": True,
     "calm_s": 120.0,
-    "fine": 0.04,
+    "fine": 0.06,
     "refresh": 3,
     "far": True,
 }

@@ -178,7 +178,7 @@ class Federation(Simulation):
         head = self.specs[name].head
         assert head is not None
         self.down.discard(name)
-        self.brokers[name].dead = False
+        self.brokers[name].dead, self.brokers[name].crashed_at = False, None
         routing = self.carriage.routing
         routing[name] = Routing(self.carriage.catalogue, [head])
         self.carriage.spread(head, routing[head].link(name))

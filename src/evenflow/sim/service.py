@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 IntArray = npt.NDArray[np.int64]
 SETTLE_S = 1.0  # a moved subscriber's path is set up by then, whatever way it takes
+LOWER = 0.9  # the lower overload threshold, above which nobody is sent to a broker
 BROKEN_S = 2.0  # after which a subscriber knows that its broker crashed
 
 
@@ -139,11 +140,20 @@ class Service:
     # -- joining and leaving --------------------------------------------------------------------
 
     def join(self, name: str, key: int, broker: str) -> None:
-        """Let a new subscriber come to a broker."""
+        """Let a new subscriber come to a broker; a head sends it on (section 3.2)."""
+        if self.world.specs[broker].head is None:
+            broker = self._edge_of(broker)
         subscriber = Subscriber(key)
         self.world.subscriber_of[name] = subscriber
         self.world.add(name, lambda: subscriber)
         self.world.deliver(name, Connect(broker))
+
+    def _edge_of(self, head: str) -> str:
+        """Choose a random edge broker of a head that is not overloaded, or any if all are."""
+        world = self.world
+        edges = [name for name, spec in world.specs.items() if spec.head == head and name not in world.down]
+        able = [name for name in edges if not world.brokers[name].measure(world.now).above(LOWER)]
+        return self._redirect.choice(able or edges)
 
     def _serve(self, subscriber: str, key: int, name: str) -> None:
         if (subscriber, name) in self.stays:

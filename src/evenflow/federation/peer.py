@@ -1,0 +1,175 @@
+"""PEER: a broker's role follows from its neighbours, and clients follow the roles (Cheung 2006, section 3.2).
+
+A broker with more than one neighbour is a cluster head, one whose only neighbour is a head is an edge broker;
+with one or two brokers nobody has a role. Publishers belong to heads, subscribers to edge brokers.
+Roles only rise, so what neighbours say about theirs may be late, repeated or lost: it is said again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from enum import IntEnum
+from typing import Any, Literal, NamedTuple
+
+from evenflow.actor import Received, Send, Started, Wake, Woken
+
+Kind = Literal["publisher", "subscriber", "control"]
+SAY_S = 10.0  # how often a broker repeats its role, and sends clients on that have to go
+
+
+class Role(IntEnum):
+    """What a broker is; a role never sinks, as links are not taken away."""
+
+    NONE = 0
+    EDGE = 1
+    HEAD = 2
+
+
+class Link(NamedTuple):
+    """An event: this broker connects to that one."""
+
+    to: str
+
+
+class RoleIs(NamedTuple):
+    """To a neighbour: this is what I am. The first one makes the neighbour."""
+
+    role: Role
+
+
+class Attach(NamedTuple):
+    """From a client: serve me."""
+
+    kind: Kind
+
+
+class Attached(NamedTuple):
+    """To a client: I serve you now."""
+
+
+class Redirect(NamedTuple):
+    """To a client: go to that broker."""
+
+    to: str
+
+
+class Detach(NamedTuple):
+    """From a client: another broker serves me."""
+
+
+class Peer:
+    """One broker's part in PEER.
+
+    Parameters
+    ----------
+    name
+        The broker.
+    choose
+        Draws one of several brokers.
+    overloaded
+        Tells whether a broker is overloaded, as PIE says; subscribers are not sent there if there is another.
+    """
+
+    def __init__(
+        self, name: str, choose: Callable[[Sequence[str]], str], overloaded: Callable[[str], bool] = lambda _: False
+    ) -> None:
+        self.name, self.choose, self.overloaded = name, choose, overloaded
+        self.neighbours: dict[str, Role] = {}
+        self.clients: dict[str, Kind] = {}
+        self.role = Role.NONE
+
+    def handle(self, event: Any, now: float) -> list[Any]:
+        """Take one event."""
+        if isinstance(event, Link):
+            self.neighbours.setdefault(event.to, Role.NONE)
+            return self._settle(tell=True)
+        if isinstance(event, Started | Woken):
+            return [Wake(now + SAY_S, "peer"), *self._settle(tell=True)]
+        if not isinstance(event, Received):
+            return []
+        match event.message:
+            case RoleIs(role):
+                known = self.neighbours.get(event.sender)
+                self.neighbours[event.sender] = max(role, known or Role.NONE)
+                return self._settle(tell=known is None)
+            case Attach(kind):
+                to = self._elsewhere(kind)
+                if to is not None:
+                    return [Send(event.sender, Redirect(to))]
+                self.clients[event.sender] = kind
+                return [Send(event.sender, Attached())]
+            case Detach():
+                self.clients.pop(event.sender, None)
+        return []
+
+    def _settle(self, *, tell: bool) -> list[Any]:
+        """Find the role; tell the neighbours if it is news, and send clients on that are at the wrong place."""
+        before = self.role
+        if len(self.neighbours) > 1:
+            self.role = Role.HEAD
+        elif Role.HEAD in self.neighbours.values():
+            self.role = Role.EDGE
+        said = [Send(near, RoleIs(self.role)) for near in self.neighbours] if tell or self.role is not before else []
+        moves = ((client, self._elsewhere(kind)) for client, kind in self.clients.items())
+        return [*said, *(Send(client, Redirect(to)) for client, to in moves if to is not None)]
+
+    def _elsewhere(self, kind: Kind) -> str | None:
+        """Say where a client of this kind belongs, if not here; what controls stays where it is."""
+        if kind == "publisher" and self.role is Role.EDGE:
+            return next(iter(self.neighbours))
+        if kind == "subscriber" and self.role is Role.HEAD:
+            edges = [near for near, role in self.neighbours.items() if role is Role.EDGE]
+            able = [near for near in edges if not self.overloaded(near)] or edges
+            return self.choose(able) if able else None
+        return None
+
+
+class Client:
+    """A publisher or subscriber: has one broker, and while it is sent on, that one and the next.
+
+    Messages between it and a broker keep their order, as on a connection.
+    """
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind: Kind = kind
+        self.home: str | None = None
+        self.going: str | None = None
+
+    def handle(self, event: Any, _now: float) -> list[Any]:
+        """Take one event; a broker leaves it only when another serves it."""
+        if isinstance(event, Link):
+            self.going = event.to
+            return [Send(event.to, Attach(self.kind))]
+        if not isinstance(event, Received):
+            return []
+        match event.message:
+            case Redirect(to) if event.sender == (self.going or self.home):
+                if to == self.home:  # sent back to where it is served: the way there was wrong
+                    self.going = None
+                    return []
+                self.going = to
+                return [Send(to, Attach(self.kind))]
+            case Attached() if event.sender == self.going:
+                old, self.home, self.going = self.home, self.going, None
+                return [] if old is None else [Send(old, Detach())]
+        return []
+
+
+def settled(links: Iterable[tuple[str, str]]) -> dict[str, Role]:
+    """Let brokers join one after the other, each connecting to an earlier one, and give the roles that come of it.
+
+    Examples
+    --------
+    >>> {name: role.name for name, role in settled([("B1", "B0"), ("B2", "B0"), ("B3", "B2")]).items()}
+    {'B1': 'EDGE', 'B0': 'HEAD', 'B2': 'HEAD', 'B3': 'EDGE'}
+    """
+    peers: dict[str, Peer] = {}
+    for new, to in links:
+        for name in (new, to):
+            peers.setdefault(name, Peer(name, lambda names: names[0]))
+        letters = [(new, command) for command in peers[new].handle(Link(to), 0.0)]
+        while letters:
+            sender, letter = letters.pop(0)
+            answers = peers[letter.to].handle(Received(sender, letter.message), 0.0)
+            letters += [(letter.to, answer) for answer in answers]
+    return {name: peer.role for name, peer in peers.items()}
