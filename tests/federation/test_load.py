@@ -80,10 +80,12 @@ def test_smoothing_weighs_the_present():
 
 
 @given(
-    st.integers(1, 50), st.floats(0.0, 20.0), st.floats(0.0, 900_000.0), st.floats(0.0, 1.0), st.booleans(), st.booleans()
+    st.integers(1, 50), st.just(0.0) | st.floats(0.01, 20.0), st.floats(0.0, 900_000.0), st.floats(0.0, 1.0), st.booleans(), st.booleans(),
+    st.sampled_from([0.0, 1e-8, 1e-6]),
 )  # fmt: skip
-def test_the_shortcut_says_what_the_whole_estimate_says(number, rate, output, cpu, memory, idle):
+def test_the_shortcut_says_what_the_whole_estimate_says(number, rate, output, cpu, memory, idle, per_bit):
     load = LOAD._replace(
+        per_bit=per_bit,
         cpu=cpu,
         memory=LOAD.memory if memory else Memory(),
         input_rate=0.0 if idle else 30.0,
@@ -91,4 +93,14 @@ def test_the_shortcut_says_what_the_whole_estimate_says(number, rate, output, cp
     )
     change = Change(number, rate, output)
     assert load.exceeds_after(change, 0.9) == load.after(change).above(0.9)
-    assert load.input_ratio_after(number, rate) == pytest.approx(load.after(change).input_ratio)
+    assert load.input_ratio_after(number, rate, output) == pytest.approx(load.after(change).input_ratio)
+
+
+def test_what_is_named_costs_beside_what_is_compared():
+    load = Load(100, 0.02, 10.0, 5_000.0, 100_000.0, per_bit=1e-5)  # 0.015 s of comparing, 0.005 s of naming
+    assert load.base_delay == pytest.approx(0.015)
+    after = load.after(Change(50, 0.0, 5_000.0))
+    assert after.matching_delay == pytest.approx(0.015 * 1.5 + 0.01)
+    assert after.input_ratio == pytest.approx(0.325)
+    empty = Load(0, 0.0, 0.0, 0.0, 100_000.0, slope=1e-4, per_bit=1e-5).after(Change(20, 10.0, 2_000.0))
+    assert empty.input_ratio == pytest.approx(10.0 * 20 * 1e-4 + 0.02)

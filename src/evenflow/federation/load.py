@@ -56,6 +56,9 @@ class Load(NamedTuple):
         Queues, engine and total.
     slope
         Seconds of matching delay per subscription, for a broker that has none yet; Eq. 4.7 says nothing there.
+    per_bit
+        Seconds of the engine's time for each bit of output, beside what grows with subscriptions alone.
+        Eq. 4.7 has no such part (0); an engine that finds matches fast spends its time on naming them.
 
     Examples
     --------
@@ -75,6 +78,19 @@ class Load(NamedTuple):
     cpu: float = 0.0
     memory: Memory = Memory()
     slope: float = 0.0
+    per_bit: float = 0.0
+
+    @property
+    def base_delay(self) -> float:
+        """The part of the matching delay that grows with the number of subscriptions; all of it in Eq. 4.7."""
+        if not (self.per_bit and self.input_rate):
+            return self.matching_delay
+        return max(0.0, self.matching_delay - self.per_bit * self.output_used / self.input_rate)
+
+    @property
+    def each(self) -> float:
+        """The matching delay of one subscription."""
+        return self.base_delay / self.n_subs if self.n_subs else self.slope
 
     @property
     def input_ratio(self) -> float:
@@ -108,7 +124,9 @@ class Load(NamedTuple):
         rate = max(0.0, self.input_rate + change.input_rate)
         output = max(0.0, self.output_used + change.output)
         growth = n / self.n_subs if self.n_subs else 1.0
-        delay = self.matching_delay * growth if self.n_subs else self.slope * n
+        delay = self.base_delay * growth if self.n_subs else self.slope * n
+        if self.per_bit and rate:
+            delay += self.per_bit * output / rate
         cpu = self._cpu_after(rate, delay)
         memory = self.memory
         if memory.total:
@@ -118,18 +136,20 @@ class Load(NamedTuple):
                 memory.engine * growth,  # Eq. 4.15
                 memory.total,
             )
-        return Load(n, delay, rate, output, self.output_total, cpu, memory, self.slope)
+        return Load(n, delay, rate, output, self.output_total, cpu, memory, self.slope, self.per_bit)
 
-    def input_ratio_after(self, subscriptions: int, input_rate: float) -> float:
+    def input_ratio_after(self, subscriptions: int, input_rate: float, output: float) -> float:
         """Estimate the input ratio alone (Eq. 4.7, 4.8): the offload algorithms try thousands of changes."""
         n, rate = self.n_subs, self.input_rate + input_rate
         if rate <= 0.0:
             return 0.0
+        if self.per_bit:
+            return rate * self.each * (n + subscriptions) + self.per_bit * max(0.0, self.output_used + output)
         return rate * (self.matching_delay * (n + subscriptions) / n if n else self.slope * subscriptions)
 
     def exceeds_after(self, change: Change, threshold: float) -> bool:
         """Tell whether a change would lift any ratio above a threshold; the same as ``after(change).above(threshold)``."""
-        ratio = self.input_ratio_after(change.subscriptions, change.input_rate)
+        ratio = self.input_ratio_after(change.subscriptions, change.input_rate, change.output)
         if ratio > threshold or self.output_used + change.output > threshold * self.output_total:
             return True
         if not (self.input_rate and self.matching_delay):

@@ -111,35 +111,46 @@ def best_numbers(desk: Desk, columns: Columns) -> tuple[Floats, Floats]:
     """Find for every candidate the number of subscribers that evens most, and what it leaves.
 
     The differences are linear in the number, but for the last subscriber, with whom the giver's incoming rate falls;
-    so the sum of squares is a parabola, and its lowest point or the last subscriber is best.
+    so the sum of squares is a parabola, and a number beside its lowest point or the last subscriber is best.
     """
     giver, taker = desk.giver, desk.taker
-    give_slope, take_slope = _slope(giver), _slope(taker)
     rate_in = taker.input_rate + columns.added
-    start = _differences(desk, giver, taker)
-    begin = giver.input_ratio - rate_in * taker.matching_delay
+    output = columns.rate * desk.sample.message_size  # of one subscriber
+    naming = giver.per_bit * output, taker.per_bit * output  # the engine's time for it
+    start, scale = _differences(desk, giver, taker), desk.limits.normalization
+    given, taken = giver.per_bit * giver.output_used, taker.per_bit * taker.output_used
+    begin = giver.input_ratio - (rate_in * taker.base_delay + taken)
+    per_message = _each_message(naming[0], giver.input_rate) + _each_message(naming[1], rate_in)
+    start_delay = start[2] - (_each_message(taken, rate_in) - _each_message(taken, taker.input_rate)) / scale
     lean = (
-        -(giver.input_rate * give_slope + rate_in * take_slope),
-        -columns.rate * desk.sample.message_size * (1.0 / giver.output_total + 1.0 / taker.output_total),
-        -(give_slope + take_slope) / desk.limits.normalization,
+        -(giver.input_rate * giver.each + rate_in * taker.each + naming[0] + naming[1]),
+        -output * (1.0 / giver.output_total + 1.0 / taker.output_total),
+        -(giver.each + taker.each + per_message) / scale,
     )
 
     def left(number: Floats) -> Floats:
         gone = np.where(number == columns.subscribers, columns.reducible, 0.0)
-        kept = np.maximum(0.0, giver.input_rate - gone) * (giver.matching_delay - give_slope * number)
-        first = kept - rate_in * (taker.matching_delay + take_slope * number)
-        found: Floats = first**2 + (start[1] + lean[1] * number) ** 2 + (start[2] + lean[2] * number) ** 2
+        stays = np.maximum(0.0, giver.input_rate - gone)
+        named = given - naming[0] * number
+        first = stays * (giver.base_delay - giver.each * number) + named
+        first -= rate_in * (taker.base_delay + taker.each * number) + taken + naming[1] * number
+        last = (_each_message(named, stays) - _each_message(named, giver.input_rate)) / scale
+        third = start_delay + lean[2] * number + last
+        found: Floats = first**2 + (start[1] + lean[1] * number) ** 2 + third**2
         return found
 
     square = lean[0] ** 2 + lean[1] ** 2 + lean[2] ** 2
-    ideal = -(begin * lean[0] + start[1] * lean[1] + start[2] * lean[2]) / np.where(square > 0.0, square, 1.0)
+    ideal = -(begin * lean[0] + start[1] * lean[1] + start_delay * lean[2]) / np.where(square > 0.0, square, 1.0)
     near = np.floor(np.clip(ideal, 1.0, columns.subscribers))
-    tries = np.stack([near, np.minimum(near + 1.0, columns.subscribers), columns.subscribers])
+    above, below = np.minimum(near + 1.0, columns.subscribers), np.maximum(near - 1.0, 1.0)
+    tries = np.stack([near, above, below, columns.subscribers])
     scores = np.stack([left(number) for number in tries])
     chosen = scores.argmin(axis=0)
     every = np.arange(len(near))
     return tries[chosen, every], scores[chosen, every]
 
 
-def _slope(load: Load) -> float:
-    return load.matching_delay / load.n_subs if load.n_subs else load.slope
+def _each_message(seconds: Floats | float, rate: Floats | float) -> Floats:
+    """Spread engine time over messages; nothing where none come."""
+    found: Floats = np.where(np.asarray(rate) > 0.0, seconds / np.where(np.asarray(rate) > 0.0, rate, 1.0), 0.0)
+    return found

@@ -36,7 +36,9 @@ def _card(desk: Desk, candidate: Candidate) -> Card:
 
     def difference(number: int) -> float:
         reduced = traffic.reducible if number == candidate.subscribers else 0.0
-        return giver.input_ratio_after(-number, -reduced) - taker.input_ratio_after(number, traffic.added)
+        output = number * traffic.rate * desk.sample.message_size
+        left = giver.input_ratio_after(-number, -reduced, -output)
+        return left - taker.input_ratio_after(number, traffic.added, output)
 
     def even(number: int) -> bool:
         left = difference(number)
