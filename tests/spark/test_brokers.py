@@ -7,6 +7,7 @@ from collections import Counter
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from evenflow.bench.workloads import quotes
@@ -44,10 +45,11 @@ def run(spark, market, tmp_path_factory):
     # What a lane measures depends on the machine; here delays are what the number of subscribers makes of them.
     measured = live._load
 
-    def modelled(name, span, slope):
-        load = measured(name, span, slope)
+    def modelled(name, span, *costs):
+        load = measured(name, span, *costs)
         delay = load.n_subs * 2.0 / 400 / max(load.input_rate, 4.0)
-        return load._replace(matching_delay=delay, slope=2.0 / 400 / 4.0, cpu=min(1.0, delay * load.input_rate))
+        slope = 2.0 / 400 / 4.0
+        return load._replace(matching_delay=delay, slope=slope, per_bit=0.0, cpu=min(1.0, delay * load.input_rate))
 
     live._load = modelled
     wanted = {}
@@ -108,6 +110,28 @@ def test_a_repeated_batch_delivers_the_same_and_moves_nobody(run, spark, market)
     live(spark.createDataFrame(market.slice(15 * ROWS % 540, ROWS)), 15)  # as Spark does after a crash
     assert live.deliveries().count() == before
     assert live.where == where
+
+
+def test_a_driver_that_died_goes_on_where_the_last_batch_had_everybody(run, spark, market):
+    old, wanted, _ = run
+    log = old._log_of("B1.1")
+    before = log.stat().st_size
+    with log.open("a") as torn:  # a move that was never pinned, half written
+        torn.write("-5\n+nobody\t[class,eq,'STO")
+    rules = old.register.source
+    (rules / "3").write_text("+late\t[class,eq,'STOCK']\n-7\n")
+    new = brokers(old.publications, str(rules), 4, 2, place=old.place, settings=None, entry="B2.2")
+    assert new.where == old.where
+    new(spark.createDataFrame(market.slice(15 * ROWS % 540, ROWS)), 15)  # not committed: Spark repeats it
+    repeated = pq.read_table(old.place / "batches" / "batch=15" / "kind=0", partitioning=None)
+    numbers = repeated.column("number").to_pylist()
+    names = repeated.column("matches").to_pylist()
+    got = Counter(pair for number, found in zip(numbers, names, strict=True) for pair in ((number, n) for n in found))
+    assert got == Counter((n, name) for (b, n), found in wanted.items() if b == 15 for name in found.elements())
+    assert (new.where.get("late"), "7" in new.where) == ("B2.2", False)
+    assert {n: w for n, w in new.where.items() if n != "late"} == {n: w for n, w in old.where.items() if n != "7"}
+    with log.open("r+b") as torn:
+        torn.truncate(before)
 
 
 def test_bad_input_is_refused(spark, tmp_path):

@@ -33,6 +33,8 @@ from evenflow.spark.brokers_register import Register
 from evenflow.spark.brokers_stage import COUNT, DELIVERY, MEASURES, SAMPLE, Lane, Route, matched_schema, routed_schema
 from evenflow.spark.event_reading import EventReader
 from evenflow.spark.pins import pinned
+from evenflow.spark.subscription_log import read_line
+from evenflow.subscriptions.language import parse_subscription
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -180,10 +182,8 @@ class Brokers:
         self._times: deque[float] = deque([0.0], maxlen=WINDOW + 1)
         self.estimates = Estimates(lambda name: self.loads[name])
         self.mailbox = self._mailbox()
-        for name in self.edges:
-            folder = self.place / "lanes" / name
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / LOG).write_bytes(b"")
+        self._recalled: dict[str, str] | None = None  # subscribers and texts that an earlier life left here
+        self._recall()
         if self.settings is not None:
             self.mailbox.start()
 
@@ -226,7 +226,7 @@ class Brokers:
         route = Route(covers, tuple(pin["attributes"]), reader, columns)
         lane = Lane(
             tuple(str(self.place / "lanes" / name) for name in self.edges),
-            tuple({LOG: size} if size else {} for size in pin["sizes"]),
+            tuple({pin["log"]: size} if size else {} for size in pin["sizes"]),
             reader,
             columns,
         )
@@ -242,7 +242,12 @@ class Brokers:
 
     def _admit(self) -> None:
         """Let new subscribers join and others leave; it takes effect with the batch that comes."""
-        for name, change in self.register.changes().items():
+        changes = self.register.changes()
+        if self._recalled is not None:  # the register tells all that it has; who was here and is not in it has left
+            known, self._recalled = self._recalled, None
+            gone = dict.fromkeys(known.keys() - changes.keys())
+            changes = gone | {n: c for n, c in changes.items() if c is None or known.get(n) != c[1]}
+        for name, change in changes.items():
             if name in self.mailbox.subscribers:
                 self.mailbox.leave(name)
             if change is not None:
@@ -275,7 +280,7 @@ class Brokers:
         self.mailbox.changed.clear()
         for name, new in lines.items():
             if new:
-                with (self.place / "lanes" / name / LOG).open("a") as log:
+                with self._log_of(name).open("a") as log:
                     log.writelines(new)
 
     def _pinned(self, batch: int) -> dict[str, Any]:
@@ -283,12 +288,48 @@ class Brokers:
 
         def pin() -> dict[str, Any]:
             return {
-                "sizes": [(self.place / "lanes" / name / LOG).stat().st_size for name in self.edges],
+                "log": self._log_name,
+                "edges": self.edges,
+                "sizes": [self._log_of(name).stat().st_size for name in self.edges],
                 "covers": [(self.lane[name], text) for name in self.edges for text in self._covering(name)],
                 "attributes": list(self.attributes),
             }
 
         return pinned(self.place / "pins" / f"{batch}.json", pin)
+
+    def _log_of(self, name: str) -> Path:
+        return self.place / "lanes" / name / self._log_name
+
+    def _recall(self) -> None:
+        """Begin new logs; if an earlier driver worked here, with everybody where the last batch had them.
+
+        The old logs stay, for Spark repeats a batch that was not committed, and its pin names them.
+        What was written behind the last pin never took effect and is forgotten.
+        """
+        lives = [int(file.suffix[1:]) for file in self.place.glob(f"lanes/*/{LOG}.*")]
+        pins = [int(file.stem) for file in self.place.glob("pins/*.json")]
+        self._log_name = f"{LOG}.{max(lives, default=-1) + 1}"
+        for name in self.edges:
+            self._log_of(name).parent.mkdir(parents=True, exist_ok=True)
+            self._log_of(name).touch()
+        if not pins:
+            return
+        pin = self._pinned(max(pins))
+        self._recalled = {}
+        for edge, size in zip(pin["edges"], pin["sizes"], strict=True):
+            if not size:
+                continue
+            lines = (self.place / "lanes" / edge / pin["log"]).read_bytes()[:size].split(b"\n")[:-1]
+            here = dict(one for line in lines if (one := read_line(line)) is not None)
+            for name, text in here.items():
+                if text is None:
+                    continue
+                self._recalled[name] = self.texts[name] = text
+                subscription = parse_subscription(text)
+                self.attributes.update(dict.fromkeys(one.attribute for one in subscription.predicates))
+                home = edge if edge in self.edges else self.entry or self._chance.choice(self.edges)
+                self.mailbox.join(name, self.catalogue.key(subscription), home)
+        self._log()
 
     def _covering(self, name: str) -> list[str]:
         """Give a broker's covering set as texts, one subscriber's for each."""
