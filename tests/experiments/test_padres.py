@@ -135,6 +135,14 @@ def test_a_broken_study_goes_on_where_it_stopped(tmp_path, monkeypatch):
     assert ran == [20.0, 20.0, 60.0]
 
 
+def test_what_waits_in_a_queue_at_the_end_is_not_lost():
+    # The first broker has a long backlog and subscribers that are leaving it; until they have left it serves them.
+    row = run_local(LocalSettings(seconds=300.0, change_at=290.0, join_until=150.0), 1, None)
+    assert row["b1_queue"] > 1000
+    assert row["moved"] > 0
+    assert (row["lost"], row["duplicated"]) == (0, 0)
+
+
 def test_a_large_federation_by_rates():
     settings = ScaleSettings(brokers=8, clusters=2, subscribers=2400, seconds=900.0, join_until=200.0, rate=60.0)
     row = run_scale(settings, 1, None)

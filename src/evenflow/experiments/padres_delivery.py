@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from evenflow.sim.broker import Broker
 from evenflow.sim.federation import Federation
 from evenflow.sim.service import IntArray, Replay, Stay
 
@@ -25,27 +26,30 @@ class Delivery(NamedTuple):
 
 
 class Popped(NamedTuple):
-    """What a broker matched: order numbers as they came, and a mark for each."""
+    """What a broker matched: order numbers as they came, and a mark for each; and a mark for what still waits there."""
 
     orders: IntArray
     mask: npt.NDArray[np.bool_]
+    waiting: npt.NDArray[np.bool_]
 
     @classmethod
-    def of(cls, orders: list[int], size: int) -> Popped:
+    def of(cls, broker: Broker, size: int) -> Popped:
         """Lay the marks out."""
-        mask = np.zeros(size, dtype=bool)
-        array = np.array(orders, dtype=np.int64)
+        mask, waiting = np.zeros(size, dtype=bool), np.zeros(size, dtype=bool)
+        array = np.array(broker.popped, dtype=np.int64)
         mask[array] = True
-        return cls(array, mask)
+        waiting[[order for _, order, _, _ in broker.queue]] = True
+        return cls(array, mask, waiting)
 
 
 def count_deliveries(sim: Federation) -> Delivery:
     """Compare what each subscriber received with all publications that match its subscription.
 
     A publication is expected if the subscriber's first broker was reached by it after the subscriber had joined,
-    and if its brokers have matched everything that came before the end of the run.
+    and if its brokers have matched everything that came before the end of the run; what waits in the queue of a broker
+    that serves it is on its way.
     """
-    popped = {name: Popped.of(broker.popped, sim.service.published) for name, broker in sim.brokers.items()}
+    popped = {name: Popped.of(broker, sim.service.published) for name, broker in sim.brokers.items()}
     stays: dict[str, list[Stay]] = defaultdict(list)
     for stay in [*sim.service.past_stays, *sim.service.stays.values()]:
         stays[stay.subscriber].append(stay)
@@ -82,7 +86,11 @@ def _of_one(sim: Federation, popped: dict[str, Popped], stays: Sequence[Stay], r
         seen[fresh] = True
     path = next((stay.path for stay in stays if stay.path >= 0), sim.service.published)
     first, last = np.searchsorted(orders, (path, _seen_until(sim, popped, stays) + 1)).tolist()
-    lost = int((passed[first:last] == 0).sum())
+    missing = passed[first:last] == 0
+    for stay in stays:
+        if stay.until is None:
+            missing &= ~popped[stay.broker].waiting[orders[first:last]]
+    lost = int(missing.sum())
     twice = int(np.maximum(passed - 1, 0).sum())
     return Delivery(max(0, last - first), lost, twice, came - int(passed.sum()))
 
