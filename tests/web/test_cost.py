@@ -12,7 +12,6 @@ import psutil
 import pytest
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-NICE = ["nice", "-n", "19"]
 
 
 def spent(process: psutil.Process) -> float:
@@ -31,7 +30,7 @@ class Watch:
     """Compares a server with the run, from when its page can be opened."""
 
     def __init__(self, run: psutil.Process, directory) -> None:
-        command = [*NICE, sys.executable, "-m", "evenflow", "web", str(directory), "--port", "0", "--wait"]
+        command = [sys.executable, "-m", "evenflow", "web", str(directory), "--port", "0", "--wait"]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         self.run = run
         self.address = self.process.stderr.readline().split()[0]
@@ -56,7 +55,7 @@ def test_the_page_costs_little_beside_the_run(tmp_path):
     from playwright.sync_api import sync_playwright
 
     place = tmp_path / "demo"
-    command = [*NICE, sys.executable, "-m", "evenflow", "demo", "--plain", "--seconds", "60", "--place", str(place)]
+    command = [sys.executable, "-m", "evenflow", "demo", "--plain", "--seconds", "60", "--place", str(place)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as demo:
         run = psutil.Process(demo.pid)
         unwatched = Watch(run, place / "runs" / "unbalanced" / "run")

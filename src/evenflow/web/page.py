@@ -25,9 +25,9 @@ from evenflow.web.follow import Followed
 EVERY_MS = 1000
 MOST_ROWS = 500  # of the table of moves
 MOVES = {"at": "at, s", "units": "unit", "giver": "from", "taker": "to", "why": "why", "outcome": "step"}
-WIDTHS = {"why": 330, "phases": 330, "units": 110}
+WIDTHS = {"why": 280, "phases": 420, "units": 130, "predicted": 150, "actual": 150}
 TIMES = {"seconds": "took, s", "predicted": "predicted", "actual": "actual", "phases": "phases"}
-ROUNDED = {"at": "0.000", "seconds": "0.000", "predicted": "0.00", "actual": "0.00"}
+ROUNDED = {"at": "0.000", "seconds": "0.000"}
 
 
 def make_page(document: Document, followed: Followed) -> None:
@@ -62,6 +62,7 @@ class Page:
             sizing_mode="stretch_width",
             index_position=None,
             reorderable=False,
+            autosize_mode="none",  # it would cut the words that say why
         )
         why = [TableColumn(field="why", title="why nothing moved"), TableColumn(field="times", title="times", width=60)]
         refused = DataTable(
@@ -76,11 +77,13 @@ class Page:
             self.history.loads,
             self.history.even,
             Div(
-                text="<h2>Moves, the newest first</h2>predicted, actual: the highest load over the mean, after the plan of the move"
+                text="<h2>Moves, the newest first</h2>predicted, actual: the load of both nodes after the move, "
+                "or the highest load over the mean after the plan of the move"
             ),
             table,
             row(self.map.plot, refused, sizing_mode="stretch_width"),
             sizing_mode="stretch_width",
+            margin=(8, 16, 16, 16),
         )
         self._shown = -1
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from bokeh.embed import components
 from bokeh.models import BasicTickFormatter, FactorRange, HoverTool, NumeralTickFormatter
@@ -49,11 +49,14 @@ def write_report(path: Path, title: str, lead: str, parts: Sequence[Figure | Tab
     Path
         The page.
     """
-    drawings = [draw(part) for part in parts if isinstance(part, Figure)]
+    drawings = [draw(part) for part in parts if _has_values(part)]
     script, divs = components(drawings) if drawings else ("", ())
     shown = iter(divs)
     body = [
-        _section(part, next(shown) if isinstance(part, Figure) else _table(part.columns, part.rows)) for part in parts
+        _section(part, _table(part.columns, part.rows))
+        if isinstance(part, Table)
+        else _section(part, next(shown) if _has_values(part) else "<p>Nothing to show in this run.</p>")
+        for part in parts
     ]
     page = path / PAGE
     page.write_text(
@@ -94,6 +97,10 @@ def write_experiment_report(
         Table("Settings", ["setting", "value"], list(result["settings"].items())),
     ]
     return write_report(path, result["experiment"], f"{summary} ({seeds}, {result['seconds']} s)", tables)
+
+
+def _has_values(part: Figure | Table) -> TypeGuard[Figure]:
+    return isinstance(part, Figure) and any(y is not None for series in part.series for y in series.y)
 
 
 def draw(part: Figure) -> Any:
