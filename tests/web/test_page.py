@@ -157,3 +157,17 @@ def test_one_sample_makes_a_point():
     drawn.show(Run.of(records))
     assert (drawn.single.data["name"], drawn.single.data["x"], drawn.single.data["y"]) == (["b"], [2.0], [2.0])
     assert drawn.ratio.data["mean"] == [1.0, 2.0]
+
+
+def test_a_dear_refresh_is_followed_by_a_rest(tmp_path, monkeypatch):
+    run = write(tmp_path, lanes(2))
+    page = Page(Followed(run))
+    clock = iter([0.0, 2.0, 30.0, 41.9, 42.1, 42.2])  # a tick asks twice when it refreshes, once when it rests
+    monkeypatch.setattr("evenflow.web.page.time.monotonic", lambda: next(clock))
+    page.tick()
+    append(run, move(1, 2.0, 0, 0, 1))
+    page.tick()
+    page.tick()
+    assert page.moves.data["units"] == []
+    page.tick()
+    assert page.moves.data["units"] == ["0"]

@@ -23,6 +23,7 @@ from evenflow.web.drawings import History, Loads, Map
 from evenflow.web.follow import Followed
 
 EVERY_MS = 1000
+REST = 20  # times as long as a refresh took, before the next one: a long trace costs no more than a short one
 MOST_ROWS = 500  # of the table of moves
 MOVES = {"at": "at, s", "units": "unit", "giver": "from", "taker": "to", "why": "why", "outcome": "step"}
 WIDTHS = {"why": 280, "phases": 420, "units": 130, "predicted": 150, "actual": 150}
@@ -36,7 +37,7 @@ def make_page(document: Document, followed: Followed) -> None:
     document.title = "evenflow"
     document.add_root(page.layout)
     page.refresh()
-    document.add_periodic_callback(page.refresh, EVERY_MS)
+    document.add_periodic_callback(page.tick, EVERY_MS)
 
 
 class Page:
@@ -86,15 +87,26 @@ class Page:
             margin=(8, 16, 16, 16),
         )
         self._shown = -1
+        self._resting_until = 0.0
+
+    def tick(self) -> None:
+        """Refresh, unless the last time was dear."""
+        began = time.monotonic()
+        if began < self._resting_until:
+            return
+        self.refresh()
+        ended = time.monotonic()
+        self._resting_until = ended + REST * (ended - began)
 
     def refresh(self) -> None:
         """Look at the trace and show what is new."""
         self.followed.look()
-        run = self.followed.run
-        total = run.counts.total()
-        if total == self._shown:
-            return
-        self._shown = total
+        total = self.followed.run.counts.total()
+        if total != self._shown:
+            self._shown = total
+            self._show(self.followed.run)
+
+    def _show(self, run: Run) -> None:
         self.head.text = _head(self.followed)
         for part in (self.loads, self.history, self.map):
             part.show(run)
