@@ -263,6 +263,7 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory,
 def test_required_fields_are_required(kind: str) -> None:
     some: dict[str, Any] = {"at": 1.0, "node": "a", "step": "s", "why": "w", "unit": 1, "giver": "a", "taker": "b"}
     some |= {"session": 1, "slices": [1], "owns": True, "id": 1, "items": 3, "ids": [1], "fault": "f", "what": "w"}
+    some |= {"load": 0.5}
     record = {**some, "kind": kind}
     if kind == "commit":
         record["slices"] = {"1": [1]}

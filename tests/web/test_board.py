@@ -27,7 +27,7 @@ def test_capacities_weigh():
     ]
     run = Run.of(records)
     assert [n.relative for n in board.nodes_now(run)] == pytest.approx([0.5 / 0.6, 0.9 / 0.6])
-    assert board.imbalance(run) == ([1.0], [pytest.approx(0.9 / 0.6)])
+    assert board.evenness(run) == ([1.0], [pytest.approx(0.9 / 0.6)], [pytest.approx(0.6)])
 
 
 def test_moves_with_their_phases():
@@ -46,7 +46,8 @@ def test_a_drained_lane_is_said_to_drain():
 def test_nothing_yet():
     run = Run()
     assert board.nodes_now(run) == []
-    assert board.imbalance(run) == ([], [])
+    assert board.evenness(run) == ([], [], [])
+    assert board.bounds(run) == ([], [])
     assert board.summary(run)["max_over_mean"] == 1.0
 
 
@@ -60,17 +61,42 @@ def test_a_move_shows_what_was_promised_and_what_came(form):
     records = [*lanes(2), *move(0, 1.2, 1, 1, 0), plan, *move(1, 2.0, 0, 0, 1)]
     before = board.moves_seen(Run.of(records))
     assert [(m.predicted, m.actual) for m in before] == [
-        (1.1, None),
-        (None, None),
+        ("max/mean 1.10", ""),
+        ("", ""),
     ]  # not measured yet; no plan behind it
-    run = Run.of([*records, *samples(2.5, 9.0, 1.0), *samples(4.0, 3.0, 1.0), *samples(9.0, 1.0, 1.0)])
-    assert (board.moves_seen(run)[0].predicted, board.moves_seen(run)[0].actual) == (1.1, 1.5)
+    run = Run.of(
+        [*records, *samples(2.5, 9.0, 1.0), *samples(4.0, 9.0, 1.0), *samples(6.0, 3.0, 1.0), *samples(9.0, 1.0, 1.0)]
+    )
+    assert (board.moves_seen(run)[0].predicted, board.moves_seen(run)[0].actual) == ("max/mean 1.10", "max/mean 1.50")
 
 
 def test_a_plan_that_was_not_carried_out_promises_nothing():
     plan = {"kind": "plan", "at": 1.5, "moves": [{"unit": 0}], "max_over_mean": [2.0, 1.1], "carried_out": False}
     (seen,) = board.moves_seen(Run.of([*lanes(2), plan, *move(1, 2.0, 0, 0, 1)]))
-    assert (seen.predicted, seen.actual) == (None, None)
+    assert (seen.predicted, seen.actual) == ("", "")
+
+
+def test_a_move_between_two_nodes_shows_what_both_expected_and_what_came():
+    steps = [{**step, "expects": {"lane-0": 2.0, "lane-1": 2.5}} for step in move(1, 2.0, 0, 0, 1)]
+    (seen,) = board.moves_seen(Run.of([*lanes(2), *steps]))
+    assert (seen.predicted, seen.actual) == ("giver 2, taker 2.5", "")
+    (seen,) = board.moves_seen(Run.of([*lanes(2), *steps, *samples(4.0, 2.25, 2.75)]))
+    assert seen.actual == "giver 2.25, taker 2.75"
+    settled = {"kind": "effect", "at": 9.0, "session": 1, "node": "lane-1", "load": 2.6}
+    (seen,) = board.moves_seen(Run.of([*lanes(2), *steps, *samples(4.0, 2.25, 2.75), settled]))
+    assert seen.actual == "giver 2.25, taker 2.6"
+
+
+def test_a_move_without_a_session_may_expect_something_too():
+    given = {"kind": "move", "at": 2.0, "unit": 7, "giver": "lane-0", "taker": "lane-1", "expects": {"lane-0": 1.0}}
+    (seen,) = board.moves_seen(Run.of([*lanes(2), given, *samples(4.0, 1.5, 1.25)]))
+    assert (seen.predicted, seen.actual) == ("giver 1", "giver 1.5, taker 1.25")
+
+
+def test_what_no_plan_could_go_below():
+    plan = {"kind": "plan", "at": 1.5, "moves": [{"unit": 0}], "max_over_mean": [2.0, 1.2], "gap": 0.2}
+    times, bound = board.bounds(Run.of([*lanes(2), plan, {**plan, "at": 2.5, "gap": None}]))
+    assert (times, bound) == ([1.5], [pytest.approx(1.0)])
 
 
 def test_units_that_are_given_out_are_no_moves():
@@ -81,7 +107,7 @@ def test_units_that_are_given_out_are_no_moves():
 
 def test_how_even_it_was_is_shown_however_many_nodes_are_sampled_at_once():
     records = [r for at in range(500) for r in samples(float(at), *[1.0] * 14, 3.0)]
-    times, ratio = board.imbalance(Run.of(records))
+    times, ratio, _ = board.evenness(Run.of(records))
     assert 250 < len(times) <= 2 * board.POINTS
     assert times[-1] == 499.0
     assert ratio == pytest.approx([3.0 * 15 / 17] * len(ratio))
@@ -97,7 +123,7 @@ def batch(number: int, at: float, *rows: int) -> list[dict]:
 def test_a_batch_without_rows_says_nothing_of_the_load():
     run = Run.of([*batch(1, 1.0, 20, 10), *batch(2, 2.0, 0, 0)])
     assert [n.load for n in board.nodes_now(run)] == pytest.approx([2.0, 1.001])
-    assert board.imbalance(run)[0] == [1.0]
+    assert board.evenness(run).at == [1.0]
     assert board.idle_batches(run) == {2}
     drained = Run.of([*batch(1, 1.0, 20, 10), *batch(2, 2.0, 30, 0)])
     assert [n.load for n in board.nodes_now(drained)] == pytest.approx([3.0, 0.001])  # an empty lane is empty

@@ -8,6 +8,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from traces import lanes, move, write
 
 from evenflow.errors import BadInput
+from evenflow.trace import Run
+from evenflow.web.drawings import History
 from evenflow.web.follow import Followed
 from evenflow.web.metrics import metrics_text
 from evenflow.web.page import Page, make_page
@@ -134,3 +136,38 @@ def test_another_address_needs_a_token(tmp_path, address):
 def test_a_directory_without_a_trace_is_refused(evenflow, tmp_path):
     ended = evenflow("web", tmp_path)
     assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+
+
+def test_the_first_batch_of_a_live_run_does_not_flatten_the_rest():
+    records = [
+        {"kind": "sample", "at": 1.7e9 + at, "node": "a", "load": load} for at, load in enumerate((50.0, 2.0, 3.0))
+    ]
+    drawn = History()
+    drawn.show(Run.of(records))
+    assert drawn.loads.y_range.end == pytest.approx(3.0 * 1.06)
+    drawn.show(Run.of([{**record, "at": record["at"] - 1.7e9} for record in records]))
+    assert drawn.loads.y_range.end == pytest.approx(50.0 * 1.06)  # virtual time has no warm-up
+
+
+def test_one_sample_makes_a_point():
+    records = [
+        {"kind": "sample", "at": at, "node": node, "load": at} for at, node in ((1.0, "a"), (2.0, "a"), (2.0, "b"))
+    ]
+    drawn = History()
+    drawn.show(Run.of(records))
+    assert (drawn.single.data["name"], drawn.single.data["x"], drawn.single.data["y"]) == (["b"], [2.0], [2.0])
+    assert drawn.ratio.data["mean"] == [1.0, 2.0]
+
+
+def test_a_dear_refresh_is_followed_by_a_rest(tmp_path, monkeypatch):
+    run = write(tmp_path, lanes(2))
+    page = Page(Followed(run))
+    clock = iter([0.0, 2.0, 30.0, 41.9, 42.1, 42.2])  # a tick asks twice when it refreshes, once when it rests
+    monkeypatch.setattr("evenflow.web.page.time.monotonic", lambda: next(clock))
+    page.tick()
+    append(run, move(1, 2.0, 0, 0, 1))
+    page.tick()
+    page.tick()
+    assert page.moves.data["units"] == []
+    page.tick()
+    assert page.moves.data["units"] == ["0"]

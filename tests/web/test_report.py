@@ -61,6 +61,13 @@ def test_every_kind_of_series_is_drawn(tmp_path: Path, kind):
     assert "See the gap." in write_report(tmp_path, "Title", "Lead.", [figure]).read_text()
 
 
+def test_a_figure_without_values_says_so(tmp_path: Path):
+    empty = Figure("None", "x", "y", [Series("n", [], [], "bars")])
+    page = write_report(tmp_path, "Title", "Lead.", [empty]).read_text()
+    assert "Nothing to show in this run." in page
+    assert "data-root-id" not in page
+
+
 def test_many_series_have_a_colour_each_or_share_one(tmp_path: Path):
     series = [Series(f"s{i}", [0.0, 1.0], [float(i), float(i)]) for i in range(12)]
     assert "s11" in write_report(tmp_path, "Title", "Lead.", [Figure("F", "x", "y", series)]).read_text()

@@ -17,6 +17,25 @@ def test_equals_stand_on_a_circle():
     assert [x * x + y * y for x, y in layout.places.values()] == pytest.approx([1.0] * 5)
 
 
+def test_many_equals_stand_in_rows():
+    layout = layout_of(Run.of([joined(f"n{i}") for i in range(500)]))
+    assert layout.kind == "rows"
+    assert len(set(layout.places.values())) == 500
+    assert all(-1 <= x <= 1 and -1 <= y <= 1 for x, y in layout.places.values())
+    first, second, last = (layout.places[f"n{i}"] for i in (0, 1, 499))
+    assert first == (-1.0, 1.0)
+    assert (second[0] > first[0], second[1], last[1]) == (True, 1.0, -1.0)
+
+
+def test_names_stand_off_the_way_of_arrows():
+    drawn = Map()
+    drawn.show(Run.of([joined(f"n{i}") for i in range(4)]))  # top, right, bottom, left
+    assert drawn.nodes.data["align"] == ["center", "left", "center", "right"]
+    assert [round(d) for d in drawn.nodes.data["down"]] == [-20, 0, 20, 0]
+    drawn.show(Run.of(CLUSTERS))
+    assert set(drawn.nodes.data["down"]) == {20}
+
+
 def test_a_tree_stands_by_its_levels():
     parents = {"r": None, "a": "r", "b": "r", "c": "a", "d": "a", "e": "b"}
     layout = layout_of(Run.of([joined(n, parent=p) for n, p in parents.items()]))

@@ -20,7 +20,11 @@ def figures(rows: Sequence[Row], settings: Any) -> list[Figure | Table]:
     upper = f"{settings.upper:g} %"
     pictures: list[Figure | Table] = [
         _over_time(
-            "Average memory usage (Figure 15)", "mean", "% of memory", curves, f"Seed {seed}. Mean of all units."
+            "Average memory usage (Figure 15)",
+            "mean",
+            "% of memory",
+            curves,
+            f"Seed {seed}. Mean of all units: where operators are changes nothing, so both lines are one.",
         ),
         _over_time(
             "Standard deviation of memory usage (Figure 15)",

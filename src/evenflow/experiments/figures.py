@@ -41,6 +41,7 @@ class Figure:
     series: Sequence[Series]
     caption: str = ""
     marks: Sequence[Mark] = ()
+    log: bool = False  # a logarithmic height, where a first spike would flatten the rest
 
 
 @dataclass(frozen=True, slots=True)

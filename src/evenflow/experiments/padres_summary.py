@@ -48,6 +48,7 @@ def summarize(world: World) -> dict[str, Any]:
         ),
         "estimation": estimation(world.estimates.done, world.entry, settings.join_until),
         "delivery_delay_s": delivery_delay(edges, *before),
+        "delivery_delay_end_s": delivery_delay(edges, max(0.0, end - WINDOW_S), end),
         "queuing_delay_s": queuing_delay(edges, *before),
         "sessions_by": sessions_by(history.sessions),
         "b1_max_input": max((load.input_ratio for load in b1), default=0.0),

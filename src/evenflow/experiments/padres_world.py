@@ -16,6 +16,7 @@ from evenflow.federation.edge import EdgeBroker
 from evenflow.federation.estimates import Estimates
 from evenflow.federation.head import HeadActor
 from evenflow.federation.load import RATIOS, Load
+from evenflow.federation.retelling import Retelling
 from evenflow.sim.federation import Federation, Spec
 
 LOOK_S = 10
@@ -50,6 +51,7 @@ class World:
         self.history = History()
         self.estimates = Estimates(lambda name: self.sim.brokers[name].measure(self.sim.now))
         self._trace = trace
+        self._retelling = None if trace is None else Retelling(trace, max)
         self.seed = seed
         self.edges = [spec.name for spec in specs if spec.head]
         self.workload: Workload = build(
@@ -150,20 +152,10 @@ class World:
     def _note(self, record: Mapping[str, Any]) -> None:
         if self._trace is not None:
             self._trace(record)
-        self.estimates.follow(record)
+        estimate = self.estimates.follow(record)
+        if self._retelling is not None:
+            self._retelling.follow(record, estimate)
         if record["kind"] == "broker_session":
             self.history.sessions.append(record)
-            if record["how"] == "done":
-                self._moved(record)
         elif record["kind"] == "global_session":
             self.history.global_sessions.append(record)
-
-    def _moved(self, session: Mapping[str, Any]) -> None:
-        """Say in the words of every trace what a session moved; a page knows no other."""
-        if self._trace is None or not session["moved"]:
-            return
-        why = f"{session['algorithm']} offload of {session['moved']} subscribers"
-        names = {"giver": session["giver"], "taker": session["taker"], "units": []}
-        about = {"kind": "session", "session": session["session"], **names, "why": why}
-        self._trace({**about, "at": session["began"], "step": "agreed"})
-        self._trace({**about, "at": session["at"], "step": "done"})

@@ -54,6 +54,7 @@ DLBER = Source(
         "The published number may be a speed or a time; here it is the time without balancing over the time with it, minus 1.",
     ),
 )
+SUBSCRIBERS = {"B1": 120, "B2": 240, "B3": 490, "B4": 1220}  # at the end of Cheung's Figure 5.11
 PADRES = Source(
     "A. K. Y. Cheung, Dynamic Load Balancing in Distributed Content-based Publish/Subscribe, Toronto 2006",
     (
@@ -62,6 +63,7 @@ PADRES = Source(
         Stated("balanced again after the change, s", "3400", "section 5.2.1", "last_move_after_change_s", 3400.0),
         Stated("standard deviation, input ratio", "0.02 to 0.04", "Figure 5.12", "std_input", 0.04),
         Stated("standard deviation, output ratio", "0.02 to 0.04", "Figure 5.12", "std_output", 0.04),
+        Stated("matching delays, longest less shortest, s", "0.004", "section 5.2.1.3", "matching_delay_spread_s"),
         Stated("overhead before the change, %", "0.3", "Figure 5.15", "overhead_steady_pct", 0.3),
         Stated("overhead, highest after the change, %", "0.55", "Figure 5.15", "overhead_peak_pct", 0.55),
         Stated("overhead at the end, %", "0.2", "Figure 5.15", "overhead_end_pct", 0.2),
@@ -69,7 +71,7 @@ PADRES = Source(
             Stated(
                 f"subscribers at {broker}, %", f"{count / 20.7:.1f}", "section 5.2.1, Figure 5.11", f"shares.{broker}"
             )
-            for broker, count in (("B1", 120), ("B2", 240), ("B3", 490), ("B4", 1220))
+            for broker, count in SUBSCRIBERS.items()
         ),
         Stated(
             "estimation error of input, offloader, points",
@@ -109,6 +111,10 @@ PADRES_GLOBAL = Source(
     (
         Stated("balanced before the change, s", "4700", "section 5.2.2", "last_move_before_change_s", 4700.0),
         Stated("balanced after the change, s", "10500", "section 5.2.2", "last_move_after_change_s", 10500.0),
+        Stated("input ratio of B10 above B40, before the change", "0.2", "section 5.2.2.1", "first_last_gap"),
+        Stated("delivery delay before the change, s", "0.06", "section 5.2.2.4", "delivery_delay_s", 0.06),
+        Stated("delivery delay at the end, s", "0.09", "section 5.2.2.4", "delivery_delay_end_s", 0.09),
+        Stated("overhead, highest after the change, %", "0.7", "section 5.2.2.6", "overhead_peak_pct", 0.7),
     ),
     PADRES.differs[1:4],
 )

@@ -72,7 +72,8 @@ class Carrier:
         self.custody.expect(key, transfers, now, offered=offered)
         self._save()
         self._out.append(Agrees(self.custody.taking[key].ops, key[1]))
-        self._out.append(self._session(key, "deploy", now, giver=key[1], taker=self.unit))
+        why = "offered by the giver" if offered else "asked for by the taker"
+        self._out.append(self._session(key, "deploy", now, giver=key[1], taker=self.unit, after=self.memory(), why=why))
         self._accept(key)
 
     def _accept(self, key: Key) -> None:
@@ -88,7 +89,8 @@ class Carrier:
             self._save()
             ops = self.custody.giving[key].ops
             self._out.append(Stops(ops))
-            self._out.append(self._session(key, "ship", now, giver=self.unit, taker=key[1]))
+            after = self.memory() - self.custody.size(ops)  # until the receipt they count here too
+            self._out.append(self._session(key, "ship", now, giver=self.unit, taker=key[1], after=after))
             self._send(key[1], Ship(key[0], ops, {}))
         elif action is Step.SHIP_AGAIN:
             self._send(key[1], Ship(key[0], self.custody.giving[key].ops, {}))
@@ -113,14 +115,25 @@ class Carrier:
             self._send(key[1], Receipt(key[0]))
 
     def _session(
-        self, key: Key, step: str, now: float, giver: str, taker: str, ops: tuple[int, ...] | None = None
+        self,
+        key: Key,
+        step: str,
+        now: float,
+        giver: str,
+        taker: str,
+        ops: tuple[int, ...] | None = None,
+        *,
+        after: float | None = None,
+        why: str = "",
     ) -> Note:
+        """Note a step; ``after`` is the memory that this unit expects to have in the end, in per cent."""
         if ops is None:
             ops = (self.custody.taking if taker == self.unit else self.custody.giving)[key].ops
         name = "/".join(map(str, (*key[0], giver, taker)))
-        return Note(
-            {"kind": "session", "at": now, "session": name, "step": step, "giver": giver, "taker": taker, "units": ops}
-        )
+        about: dict[str, Any] = {"session": name, "step": step, "giver": giver, "taker": taker, "units": ops}
+        if after is not None:
+            about["expects"] = {self.unit: after / 100.0}
+        return Note({"kind": "session", "at": now, **about, **({"why": why} if why else {})})
 
     def _on_ship(self, sender: str, message: Ship, now: float) -> None:
         self._taker((message.talk, sender), Happened.SHIPPED, now, message.ops)

@@ -28,6 +28,7 @@ from evenflow.federation.estimates import Estimates
 from evenflow.federation.head import HeadActor
 from evenflow.federation.load import RATIOS, Load, Memory
 from evenflow.federation.mailbox import Mailbox
+from evenflow.federation.retelling import Retelling
 from evenflow.federation.settings import EVEN, Balancing
 from evenflow.spark.brokers_register import Register
 from evenflow.spark.brokers_stage import COUNT, DELIVERY, MEASURES, SAMPLE, Lane, Route, matched_schema, routed_schema
@@ -181,6 +182,7 @@ class Brokers:
         self._seen: deque[tuple[float, float, float]] = deque(maxlen=FITTED)
         self._times: deque[float] = deque([0.0], maxlen=WINDOW + 1)
         self.estimates = Estimates(lambda name: self.loads[name])
+        self.retelling = Retelling(self._record, lambda input_ratio, _: input_ratio)
         self.mailbox = self._mailbox()
         self._recalled: dict[str, str] | None = None  # subscribers and texts that an earlier life left here
         self._recall()
@@ -416,6 +418,7 @@ class Brokers:
     def _note(self, record: Mapping[str, Any]) -> None:
         self._record({**record, "batch": self._batch})
         estimate = self.estimates.follow(record)
+        self.retelling.follow(record, estimate)
         if estimate is not None and estimate.measured is not None:
             expected = {"input": estimate.input, "output": estimate.output, "delay": estimate.delay}
             measured = dict(zip(expected, estimate.measured, strict=True))

@@ -70,6 +70,7 @@ class MoveDone(Record):
     giver: str | None
     taker: str
     why: NotRequired[str]
+    expects: NotRequired[Mapping[str, float]]  # node to the load that its balancer expects afterwards
 
 
 class SessionStep(Record):
@@ -82,6 +83,15 @@ class SessionStep(Record):
     slices: NotRequired[Sequence[Id]]
     units: NotRequired[Sequence[Id]]
     why: NotRequired[str]
+    expects: NotRequired[Mapping[str, float]]  # node to the load that it is expected to have afterwards
+
+
+class Effect(Record):
+    """What a session did to a node, measured once its load had settled; without it, the next sample tells."""
+
+    session: Id
+    node: str
+    load: float
 
 
 class Owner(Record):
@@ -150,6 +160,7 @@ RECORDS: Mapping[str, Any] = {
     "refusal": Refusal,
     "move": MoveDone,
     "session": SessionStep,
+    "effect": Effect,
     "owner": Owner,
     "publish": Publish,
     "commit": Commit,

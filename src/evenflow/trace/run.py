@@ -40,6 +40,8 @@ class SessionHistory:
     taker: str
     units: tuple[str, ...]
     steps: list[Step] = field(default_factory=list)
+    expects: dict[str, float] = field(default_factory=dict)  # node to its load afterwards, as planned
+    effects: dict[str, float] = field(default_factory=dict)  # node to its load once it had settled
 
     @property
     def began(self) -> float:
@@ -245,9 +247,15 @@ class Run:
             units = record["units"] if "units" in record else record.get("slices", ())
             session = self.sessions[key] = SessionHistory(key, giver, taker, tuple(str(u) for u in units))
         session.steps.append(Step(step, at, record.get("why", "")))
+        session.expects.update(record.get("expects", {}))
         if step in ENDS:
             for unit in session.units:
                 self._view(unit, at, taker if step == "done" else giver)
+
+    def _fold_effect(self, record: Mapping[str, Any], _: float) -> None:
+        session = self.sessions.get(str(record["session"]))
+        if session is not None:
+            session.effects[record["node"]] = float(record["load"])
 
     def _fold_refusal(self, record: Mapping[str, Any], _: float) -> None:
         self.refusals[record.get("name") or record["why"]] += 1

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import islice
 from typing import Any, NamedTuple
 
 from evenflow.trace import Run, SessionHistory
@@ -39,8 +40,8 @@ class MoveSeen(NamedTuple):
     outcome: str
     phases: str
     seconds: float | None
-    predicted: float | None = None  # max over mean after the whole plan, as the policy had it
-    actual: float | None = None  # as it was when every node had been measured again
+    predicted: str = ""  # the loads of both nodes afterwards, or max over mean after the whole plan
+    actual: str = ""  # as it was when the nodes had been measured again
 
 
 def nodes_now(run: Run) -> list[NodeNow]:
@@ -93,8 +94,16 @@ def natural(name: str) -> tuple[object, ...]:
     return tuple((0, int(word), "") if word.isdigit() else (1, 0, word) for word in words)
 
 
-def imbalance(run: Run) -> tuple[list[float], list[float]]:
-    """Return moments, at most :data:`POINTS` of them, and max over mean of the loads over capacity by then."""
+class Evenness(NamedTuple):
+    """How even a run was over time."""
+
+    at: list[float]
+    ratio: list[float]  # max over mean
+    mean: list[float]
+
+
+def evenness(run: Run) -> Evenness:
+    """Return moments, at most :data:`POINTS` of them, with max over mean and mean of the loads over capacity by then."""
     idle = idle_batches(run)
     samples = sorted(
         (at, n.name, float(s.get("load", 0.0)))
@@ -105,30 +114,75 @@ def imbalance(run: Run) -> tuple[list[float], list[float]]:
     times = sorted({at for at, _, _ in samples})
     shown = {*times[:: max(1, len(times) // POINTS)], *times[-1:]}
     latest: dict[str, float] = {}
-    moments: dict[float, float] = {}
+    found = Evenness([], [], [])
     for number, (at, name, load) in enumerate(samples):
         latest[name] = load
         again = number + 1 < len(samples) and samples[number + 1][0] == at
         if again or at not in shown:  # of several samples at one moment, the last one knows them all
             continue
         present = [(latest[other], run.nodes[other].capacity) for other in latest if _there(run, other, at)]
-        total = sum(load * capacity for load, capacity in present)
-        moments[at] = max(present)[0] * sum(capacity for _, capacity in present) / total if total else 1.0
-    return list(moments), list(moments.values())
+        mean = sum(load * capacity for load, capacity in present) / sum(capacity for _, capacity in present)
+        found.at.append(at)
+        found.mean.append(mean)
+        found.ratio.append(max(present)[0] / mean if mean else 1.0)
+    return found
+
+
+def bounds(run: Run) -> tuple[list[float], list[float]]:
+    """Return when plans were made, and the max over mean that no plan could have gone below."""
+    found = [
+        (float(plan["at"]), after / (1.0 + plan["gap"]))
+        for plan in run.plans
+        if (after := after_of(plan)) is not None and plan.get("gap") is not None
+    ]
+    return [at for at, _ in found], [bound for _, bound in found]
 
 
 def moves_seen(run: Run) -> list[MoveSeen]:
     """Return the moves, the newest first; of systems without sessions, what their balancers noted."""
+    sessions = [s for s in reversed(run.sessions.values()) if s.giver]
     if run.sessions:
-        seen = [_session(s) for s in reversed(run.sessions.values()) if s.giver]
+        seen = [_session(s) for s in sessions]
+        expected = [(s.expects, s.effects) for s in sessions]
     else:
+        moves = [m for m in reversed(run.moves) if m["giver"]]
         seen = [
-            MoveSeen(m["at"], str(m["unit"]), m["giver"], m["taker"], m.get("why", ""), "done", "", None)
-            for m in reversed(run.moves)
-            if m["giver"]
+            MoveSeen(m["at"], str(m["unit"]), m["giver"], m["taker"], m.get("why", ""), "done", "", None) for m in moves
         ]
+        expected = [(m.get("expects", {}), {}) for m in moves]
     effects = effects_of(run, seen)
-    return [move._replace(predicted=p, actual=a) for move, (p, a) in zip(seen, effects, strict=True)]
+    return [
+        _of_both(run, move, *both) if both[0] else _of_plan(move, *plan)
+        for move, plan, both in zip(seen, effects, expected, strict=True)
+    ]
+
+
+def _of_plan(move: MoveSeen, predicted: float | None, actual: float | None) -> MoveSeen:
+    words = ["" if value is None else f"max/mean {value:.2f}" for value in (predicted, actual)]
+    return move._replace(predicted=words[0], actual=words[1])
+
+
+def _of_both(run: Run, move: MoveSeen, expects: Mapping[str, float], effects: Mapping[str, float]) -> MoveSeen:
+    """Say the loads of giver and taker, as they were expected and as they were found."""
+    sides = {"giver": move.giver, "taker": move.taker}
+    ended = None if move.outcome != "done" else move.at + (move.seconds or 0.0)
+    found = {name: effects.get(name, _load_after(run, name, ended)) for name in sides.values()}
+
+    def words(loads: Mapping[str, float | None]) -> str:
+        known = ((side, loads.get(name)) for side, name in sides.items())
+        return ", ".join(f"{side} {load:.3g}" for side, load in known if load is not None)
+
+    return move._replace(predicted=words(expects), actual=words(found))
+
+
+def _load_after(run: Run, name: str, at: float | None) -> float | None:
+    """Return a node's first load after a moment, if there is one yet."""
+    node = run.nodes.get(name)
+    place = bisect_right(node.sampled_at, at) if node is not None and at is not None else 0
+    if node is None or at is None or place == len(node.samples):
+        return None
+    load = node.samples[place].get("load")
+    return None if load is None else float(load)
 
 
 def effects_of(run: Run, moves: Sequence[MoveSeen]) -> list[tuple[float | None, float | None]]:
@@ -157,18 +211,21 @@ def after_of(plan: Mapping[str, Any]) -> float | None:
 
 
 def evenness_after(run: Run, at: float, idle: AbstractSet[int] = frozenset()) -> float | None:
-    """Return max over mean of the first samples after a moment; ``None`` until every node has one."""
+    """Return max over mean after a moment; ``None`` until every node has been measured again.
+
+    A sample tells of the time since the one before, so it is the second one that knows nothing of what was earlier.
+    """
     loads = []
     for name in run.nodes_at():
         node = run.nodes[name]
         if node.head:
             continue
         place = bisect_right(node.sampled_at, at)
-        while place < len(node.samples) and node.samples[place].get("batch") in idle:
-            place += 1
-        if place == len(node.samples):
+        later = (sample for sample in node.samples[place:] if sample.get("batch") not in idle)
+        found = next(islice(later, 1, None), None)
+        if found is None:
             return None
-        loads.append((float(node.samples[place].get("load", 0.0)), node.capacity))
+        loads.append((float(found.get("load", 0.0)), node.capacity))
     total = sum(load * capacity for load, capacity in loads)
     return max(loads)[0] * sum(capacity for _, capacity in loads) / total if total else None
 

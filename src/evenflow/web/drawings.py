@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from bokeh.models import ColumnDataSource, FactorRange, HoverTool, LinearColorMapper
+from bokeh.models import ColumnDataSource, FactorRange, HoverTool, LinearColorMapper, Range1d
 from bokeh.models.annotations import Span
 from bokeh.models.annotations.arrows import Arrow, NormalHead
 from bokeh.palettes import Category10_10
@@ -20,6 +20,8 @@ SHOWN_MOVES = 12  # arrows; older ones are in the table
 COLD, WARM, HOT = "#7fb3d5", "#f5b041", "#c0392b"
 COLOURS = [COLD, "#a9cce3", "#d4e6f1", "#fdebd0", WARM, "#e67e22", HOT]
 figure: Any = bokeh_figure  # its stubs know neither fields with a transform nor ranges as pairs
+ON_TOP = 0.3  # of the circle, or at its bottom: names stand in the middle there
+LABELS_IN_A_LINE = 20  # of bars; more of them stand upright
 SMALL: dict[str, Any] = {"text_font_size": "12px", "text_color": "#222"}
 WIDE: dict[str, Any] = {"sizing_mode": "stretch_width", "tools": "", "toolbar_location": None}
 
@@ -67,6 +69,7 @@ class Loads:
         bars = _by_dimension(nodes, names) if len(names) > 1 else [(n, n.name, n.load, n.relative) for n in nodes]
         self.few.title.text = "Load over capacity, now" + (f": {', '.join(names)}" if len(names) > 1 else "")
         self.few.x_range.factors = [factor for _, factor, _, _ in bars]
+        self.few.xaxis.major_label_orientation = "vertical" if len(bars) > LABELS_IN_A_LINE else "horizontal"
         self.bars.data = {
             "name": [factor for _, factor, _, _ in bars],
             "load": [load for _, _, load, _ in bars],
@@ -105,17 +108,29 @@ def _by_dimension(nodes: list[board.NodeNow], names: list[str]) -> list[tuple[bo
 
 
 class History:
-    """Load over time: a line per node, or lowest, mean and highest when there are many; below it the moves."""
+    """Load over time: a line per node, or lowest, mean and highest when there are many; below it the moves.
+
+    The height of a live run is that of the loads after each node's first: the first batch warms up, takes many times
+    as long as any other, and would flatten all of them. Its line leaves the picture.
+    """
 
     def __init__(self) -> None:
         self.lines = ColumnDataSource({"xs": [], "ys": [], "name": [], "colour": []})
         self.moves = ColumnDataSource({"x": [], "y": [], "what": []})
-        self.ratio = ColumnDataSource({"x": [], "y": []})
-        self.loads = figure(height=260, title="Load over capacity; a mark below is a move", **WIDE)
-        self.loads.multi_line("xs", "ys", source=self.lines, line_color="colour", line_width=2)
+        self.ratio = ColumnDataSource({"x": [], "y": [], "mean": []})
+        self.bound = ColumnDataSource({"x": [], "y": []})
+        self.single = ColumnDataSource({"x": [], "y": [], "name": [], "colour": []})
+        title = "Load over capacity; dashed is the mean, a mark below is a move"
+        self.loads = figure(height=260, title=title, y_range=Range1d(start=0, end=1), **WIDE)
+        lines = self.loads.multi_line("xs", "ys", source=self.lines, line_color="colour", line_width=2)
+        self.loads.scatter("x", "y", source=self.single, size=6, color="colour")  # one sample makes no line
+        self.loads.line("x", "mean", source=self.ratio, line_dash="dashed", line_width=2, color="#222")
+        self.loads.add_tools(HoverTool(tooltips=[("node", "@name")], renderers=[lines]))
         marks = self.loads.scatter("x", "y", source=self.moves, marker="triangle", size=9, color="#222")
         self.loads.add_tools(HoverTool(tooltips=[("move", "@what")], renderers=[marks]))
-        self.even = figure(height=180, title="Max over mean: 1 is even", x_range=self.loads.x_range, **WIDE)
+        title = "Max over mean: 1 is even; blue is what no plan can go below"
+        self.even = figure(height=180, title=title, x_range=self.loads.x_range, **WIDE)
+        self.even.step("x", "y", source=self.bound, mode="after", line_width=2, color="#2471a3")
         self.even.step("x", "y", source=self.ratio, mode="after", line_width=2, color=HOT)
         self.even.add_layout(Span(location=1, dimension="width", line_dash="dashed", line_color="#222"))
         for plot in (self.loads, self.even):
@@ -127,33 +142,49 @@ class History:
         series = []
         for node in sorted(run.nodes.values(), key=lambda n: board.natural(n.name)):
             at, load = node.series()
-            series.append((node.name, [t - start for t in at.tolist()], load.tolist()))
+            if at.size:
+                series.append((node.name, [t - start for t in at.tolist()], load.tolist()))
+        self.loads.y_range.update(**_heights(series, warms_up=start > 0))
         if len(series) > MANY:
             series = _band(series)
+        colours = [Category10_10[i % 10] for i in range(len(series))]
         self.lines.data = {
             "xs": [at for _, at, _ in series],
             "ys": [load for _, _, load in series],
             "name": [name for name, _, _ in series],
-            "colour": [Category10_10[i % 10] for i in range(len(series))],
+            "colour": colours,
         }
+        single = [
+            (name, at[0], load[0], c) for (name, at, load), c in zip(series, colours, strict=True) if len(at) == 1
+        ]
+        self.single.data = {key: [one[i] for one in single] for i, key in enumerate(("name", "x", "y", "colour"))}
         moves = board.moves_seen(run)
         self.moves.data = {
             "x": [m.at - start for m in moves],
             "y": [0.0] * len(moves),
             "what": [f"{m.units}: {m.giver} → {m.taker}" for m in moves],
         }
-        times, ratio = board.imbalance(run)
-        self.ratio.data = {"x": [t - start for t in times], "y": ratio}
+        times, ratio, mean = board.evenness(run)
+        self.ratio.data = {"x": [t - start for t in times], "y": ratio, "mean": mean}
+        times, bound = board.bounds(run)
+        self.bound.data = {"x": [t - start for t in times], "y": bound}
+
+
+def _heights(series: list[tuple[str, list[float], list[float]]], *, warms_up: bool) -> dict[str, float]:
+    shown = ((loads[1:] if warms_up else loads) or loads for _, _, loads in series)
+    top = max((load for loads in shown for load in loads), default=0.0) or 1.0
+    return {"start": -0.06 * top, "end": 1.06 * top}
 
 
 class Map:
     """The nodes as they are linked (circle, tree, clusters), coloured by load; arrows are the latest moves."""
 
     def __init__(self) -> None:
-        self.nodes = ColumnDataSource({"x": [], "y": [], "name": [], "label": [], "relative": [], "size": []})
+        fields = ("x", "y", "name", "label", "relative", "size", "right", "down", "align")
+        self.nodes = ColumnDataSource({field: [] for field in fields})
         self.plot = figure(
             height=360, min_width=420, title="Who gave to whom: the latest moves",
-            x_range=(-1.2, 1.35), y_range=(-1.2, 1.2), **WIDE,
+            x_range=(-1.35, 1.35), y_range=(-1.25, 1.25), **WIDE,
         )  # fmt: skip
         colour = by_load()
         self.links = ColumnDataSource({"x0": [], "y0": [], "x1": [], "y1": []})
@@ -163,8 +194,11 @@ class Map:
         self.plot.text("middle", "top", text="name", source=self.boxes, y_offset=-2, text_align="center", **SMALL)
         self.plot.segment("x0", "y0", "x1", "y1", source=self.links, line_color="#9aa5b1", line_width=1.5)
         self.plot.scatter("x", "y", size=16, marker="diamond", source=self.heads, fill_color="#fff", line_color="#333")
-        self.plot.text("x", "y", text="name", source=self.heads, x_offset=12, text_baseline="middle", **SMALL)
-        self.plot.text("x", "y", text="label", source=self.nodes, x_offset=15, text_baseline="middle", **SMALL)
+        self.plot.text("x", "y", text="name", source=self.heads, y_offset=-10, text_align="center", **SMALL)
+        self.plot.text(
+            "x", "y", text="label", source=self.nodes, x_offset="right", y_offset="down", text_align="align",
+            text_baseline="middle", **SMALL,
+        )  # fmt: skip
         dots = self.plot.scatter("x", "y", size="size", source=self.nodes, fill_color=colour, line_color="#555")
         self.plot.add_tools(HoverTool(tooltips=[("node", "@name"), ("of the mean", "@relative")], renderers=[dots]))
         self.plot.axis.visible = False
@@ -185,7 +219,8 @@ class Map:
             "name": [n.name for n in nodes],
             "relative": [round(n.relative, 3) for n in nodes],
             "label": [n.name if len(nodes) <= MANY else "" for n in nodes],
-            "size": [22 if len(nodes) <= MANY else 7] * len(nodes),
+            "size": [22 if len(nodes) <= MANY else 9] * len(nodes),
+            **_beside(layout, [place[n.name] for n in nodes]),
         }
         recent = [m for m in board.moves_seen(run) if m.giver in place and m.taker in place][:SHOWN_MOVES]
         for arrow, move in zip(self.arrows, [*recent, *[None] * SHOWN_MOVES], strict=False):
@@ -212,6 +247,18 @@ class Map:
             "y": [layout.places[name][1] for name in heads],
             "name": heads,
         }
+
+
+def _beside(layout: Layout, places: list[tuple[float, float]]) -> dict[str, list[Any]]:
+    """Return where names stand, off the way of arrows: outside a circle, below brokers, right of what is in a tree."""
+    if layout.kind == "flat":
+        return {
+            "right": [16 * x for x, _ in places],
+            "down": [-20 * y for _, y in places],
+            "align": ["center" if abs(x) < ON_TOP else "left" if x > 0 else "right" for x, _ in places],
+        }
+    right, down, align = (15, 0, "left") if layout.kind == "tree" else (0, 20, "center")
+    return {"right": [right] * len(places), "down": [down] * len(places), "align": [align] * len(places)}
 
 
 def _band(series: list[tuple[str, list[float], list[float]]]) -> list[tuple[str, list[float], list[float]]]:

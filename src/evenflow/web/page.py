@@ -23,11 +23,12 @@ from evenflow.web.drawings import History, Loads, Map
 from evenflow.web.follow import Followed
 
 EVERY_MS = 1000
+REST = 20  # times as long as a refresh took, before the next one: a long trace costs no more than a short one
 MOST_ROWS = 500  # of the table of moves
 MOVES = {"at": "at, s", "units": "unit", "giver": "from", "taker": "to", "why": "why", "outcome": "step"}
-WIDTHS = {"why": 330, "phases": 330, "units": 110}
+WIDTHS = {"why": 280, "phases": 420, "units": 130, "predicted": 150, "actual": 150}
 TIMES = {"seconds": "took, s", "predicted": "predicted", "actual": "actual", "phases": "phases"}
-ROUNDED = {"at": "0.000", "seconds": "0.000", "predicted": "0.00", "actual": "0.00"}
+ROUNDED = {"at": "0.000", "seconds": "0.000"}
 
 
 def make_page(document: Document, followed: Followed) -> None:
@@ -36,7 +37,7 @@ def make_page(document: Document, followed: Followed) -> None:
     document.title = "evenflow"
     document.add_root(page.layout)
     page.refresh()
-    document.add_periodic_callback(page.refresh, EVERY_MS)
+    document.add_periodic_callback(page.tick, EVERY_MS)
 
 
 class Page:
@@ -62,6 +63,7 @@ class Page:
             sizing_mode="stretch_width",
             index_position=None,
             reorderable=False,
+            autosize_mode="none",  # it would cut the words that say why
         )
         why = [TableColumn(field="why", title="why nothing moved"), TableColumn(field="times", title="times", width=60)]
         refused = DataTable(
@@ -76,22 +78,35 @@ class Page:
             self.history.loads,
             self.history.even,
             Div(
-                text="<h2>Moves, the newest first</h2>predicted, actual: the highest load over the mean, after the plan of the move"
+                text="<h2>Moves, the newest first</h2>predicted, actual: the load of both nodes after the move, "
+                "or the highest load over the mean after the plan of the move"
             ),
             table,
             row(self.map.plot, refused, sizing_mode="stretch_width"),
             sizing_mode="stretch_width",
+            margin=(8, 16, 16, 16),
         )
         self._shown = -1
+        self._resting_until = 0.0
+
+    def tick(self) -> None:
+        """Refresh, unless the last time was dear."""
+        began = time.monotonic()
+        if began < self._resting_until:
+            return
+        self.refresh()
+        ended = time.monotonic()
+        self._resting_until = ended + REST * (ended - began)
 
     def refresh(self) -> None:
         """Look at the trace and show what is new."""
         self.followed.look()
-        run = self.followed.run
-        total = run.counts.total()
-        if total == self._shown:
-            return
-        self._shown = total
+        total = self.followed.run.counts.total()
+        if total != self._shown:
+            self._shown = total
+            self._show(self.followed.run)
+
+    def _show(self, run: Run) -> None:
         self.head.text = _head(self.followed)
         for part in (self.loads, self.history, self.map):
             part.show(run)

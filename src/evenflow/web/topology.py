@@ -1,4 +1,4 @@
-"""Where nodes stand in a picture: on a circle, as the tree they form, or as clusters below their heads."""
+"""Where nodes stand in a picture: on a circle or in rows, as the tree they form, or as clusters below their heads."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from evenflow.trace import NodeHistory, Run
 from evenflow.web.board import natural
 
 Place = tuple[float, float]
+ON_A_CIRCLE = 24
 
 
 class Layout(NamedTuple):
@@ -28,7 +29,18 @@ def layout_of(run: Run) -> Layout:
         return clusters(nodes)
     if any(node.parent is not None for node in nodes):
         return tree(nodes)
-    return circle(nodes)
+    return circle(nodes) if len(nodes) <= ON_A_CIRCLE else rows(nodes)
+
+
+def rows(nodes: Sequence[NodeHistory]) -> Layout:
+    """Put many equals in rows, in order of their names: on a circle they would hide each other."""
+    across = math.ceil(math.sqrt(2 * len(nodes)))
+    deep = math.ceil(len(nodes) / across)
+    places = {
+        node.name: (2 * (i % across) / (across - 1) - 1, 1 - 2 * (i // across) / max(deep - 1, 1))
+        for i, node in enumerate(nodes)
+    }
+    return Layout("rows", places, (), ())
 
 
 def circle(nodes: Sequence[NodeHistory]) -> Layout:
