@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from evenflow.subscriptions import columns as op
 from evenflow.subscriptions.columns import Int8s, Predicates
+from evenflow.subscriptions.templates import TEXTS
 
 SYMBOLS = tuple(f"S{number:02}" for number in range(40))
 SILENT = tuple(f"Z{number:02}" for number in range(10))  # symbols that nobody publishes
@@ -22,14 +23,6 @@ DAYS = 1300
 ZERO_TRAFFIC = 0.25
 
 BY_HIGH, BY_LOW, BY_VOLUME, BY_SYMBOL, ALL_BY_VOLUME, ALL = range(6)
-TEXTS = (  # Table 5.1: how many of a hundred, and what they say
-    (20, "[class,eq,'STOCK'],[symbol,eq,'{symbol}'],[high,>,{high}]"),
-    (20, "[class,eq,'STOCK'],[symbol,eq,'{symbol}'],[low,<,{low}]"),
-    (20, "[class,eq,'STOCK'],[symbol,eq,'{symbol}'],[volume,>,{volume}]"),
-    (34, "[class,eq,'STOCK'],[symbol,eq,'{symbol}']"),
-    (5, "[class,eq,'STOCK'],[volume,>,{volume}]"),
-    (1, "[class,eq,'STOCK']"),
-)
 TEMPLATES = {kind: share / 100 for kind, (share, _) in enumerate(TEXTS)}
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenflow.bench.workloads import TEXTS, quotes
+from evenflow.bench.workloads import quotes
 from evenflow.experiments.figures import SERIES, Figure, Series
 from evenflow.experiments.padres_settings import BrokerSettings
 from evenflow.experiments.registry import Experiment, Row, TraceWriter
@@ -30,6 +30,7 @@ from evenflow.federation.mailbox import Mailbox
 from evenflow.sim.broker import MEGA, Model
 from evenflow.subscriptions.language import parse_subscription
 from evenflow.subscriptions.matching import Index
+from evenflow.subscriptions.templates import TEXTS
 
 Floats = npt.NDArray[np.float64]
 SPEEDS = ((500, 12.0), (1000, 20.0), (2000, 40.0))  # MHz and Mbit/s of the brokers, drawn

@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from evenflow.bench.workloads import TEXTS, quotes
+from evenflow.bench.workloads import quotes
 from evenflow.federation.catalogue import Catalogue
 from evenflow.subscriptions.language import Subscription, parse_subscription
 from evenflow.subscriptions.matching import Index
+from evenflow.subscriptions.templates import TEXTS
 
 Quotes = Literal["independent", "real"]
 DAYS = 400  # quotes per stock

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from evenflow.bench.workloads import TEXTS
 from evenflow.errors import BadInput
 from evenflow.federation.settings import EVEN, Balancing
 from evenflow.spark.brokers import Brokers, brokers
@@ -25,6 +24,7 @@ from evenflow.spark.pins import write_numbered
 from evenflow.spark.session import local_session
 from evenflow.spark.subscription_log import LiveIndex, current_version
 from evenflow.subscriptions.matching import Index
+from evenflow.subscriptions.templates import TEXTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
