@@ -6,7 +6,9 @@ import pytest
 
 from evenflow.actor import Received, Send, Started
 from evenflow.triggers.app import NO_ENTRY, VERSION, TriggerApp, Write
-from evenflow.triggers.messages import Events, Execute, Executed, Instruct, Lend, Result
+from evenflow.triggers.master import TriggerMaster
+from evenflow.triggers.messages import Events, Execute, Executed, Heartbeat, Instruct, Lend, Result
+from evenflow.triggers.policies import NoBalancing
 from evenflow.triggers.settings import WorkerSettings
 from evenflow.triggers.worker import FIRST_PART, NEXT_PART, TriggerWorker
 
@@ -77,3 +79,30 @@ def test_a_large_group_goes_in_growing_parts_and_only_the_last_one_ends_the_inst
     assert [lend.number == (0.0, 1) for lend in sent] == [False, False, True]
     for lend in sent:
         assert {("rows", invocation.key) for invocation in lend.invocations} == set(lend.rows)
+
+
+def test_an_idle_worker_asks_again_only_when_it_hears_of_work_and_tells_what_it_heard():
+    settings = WorkerSettings(heartbeat_s=0.0, asks=True, worth_s=1.0, patience_s=0.1)
+    worker = TriggerWorker("home", telling(), lambda table, key: "home", settings, "master")
+
+    def hears(load_s, now):
+        beat = Heartbeat(load_s, 9, 1.0, 1.0, now)
+        nothing_new = Write("rows", (1,), "value", NO_ENTRY, 0.0)
+        return of(worker.handle(Received("other", Events((nothing_new,), beat)), now), Send)
+
+    assert len(of(worker.handle(Started({}), 0.0), Send)) == 1
+    assert hears(5.0, 0.05) == []  # the first one may still be answered
+    assert hears(0.5, 0.2) == []  # not worth it
+    (ask,) = hears(5.0, 0.3)
+    assert ask.message.asking
+    assert [(name, beat.load_s) for name, beat in ask.message.heard] == [("other", 5.0)]
+
+
+def test_the_master_learns_from_what_others_heard_and_keeps_what_is_newer():
+    master = TriggerMaster(NoBalancing(), 0.01, 0.5)
+    late = Heartbeat(3.0, 9, 1.0, 1.0, 2.0)
+    asking = Heartbeat(0.0, 0, 1.0, 1.0, 2.1, asking=True)
+    master.handle(Received("b", asking._replace(heard=(("a", late),))), 2.1)
+    assert [(w.id, w.load_s) for w in master.loads(2.1)] == [("a", 3.0), ("b", 0.0)]
+    master.handle(Received("a", late._replace(load_s=9.0, at=1.0)), 2.2)
+    assert master.loads(2.2)[0].load_s == 3.0

@@ -70,9 +70,17 @@ class TriggerMaster:
         return []
 
     def _heard(self, worker: str, beat: Heartbeat, now: float) -> list[Any]:
+        for name, other in beat.heard:
+            self._learn(name, other)
+        if not self._learn(worker, beat) or self._due:
+            return []
+        self._due = True
+        return [Wake(now + self.decision_s, "decide")]
+
+    def _learn(self, worker: str, beat: Heartbeat) -> bool:
         before = self.known.get(worker)
         if before is not None and beat.at < before.beat.at:
-            return []  # overtaken on the way
+            return False  # overtaken on the way
         shifts = before.shifts if before is not None else {}
         for number, shift in list(shifts.items()):
             seen = number <= (beat.gave[0] if shift.seconds < 0 else beat.took)
@@ -81,10 +89,7 @@ class TriggerMaster:
                 if shift.seconds < 0 and number == beat.gave[0] and beat.gave[1] == 0:
                     self.known[shift.other].shifts.pop(number, None)  # there was nothing left to give
         self.known[worker] = Known(beat, shifts)
-        if self._due:
-            return []
-        self._due = True
-        return [Wake(now + self.decision_s, "decide")]
+        return True
 
     def loads(self, now: float) -> list[WorkerLoad]:
         """Return what the policy sees, in the order of the ids."""

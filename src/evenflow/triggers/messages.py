@@ -15,9 +15,10 @@ NO_NUMBER: Number = (-1.0, 0)
 
 
 class Events(NamedTuple):
-    """Writes to rows whose home is the receiver."""
+    """Writes to rows whose home is the receiver; where workers ask for work, the sender's heartbeat rides along."""
 
     writes: tuple[Write, ...]
+    beat: Heartbeat | None = None
 
 
 class Lend(NamedTuple):
@@ -62,7 +63,8 @@ class Heartbeat(NamedTuple):
     """A worker's workload in predicted seconds at ``at``.
 
     ``asking`` when it runs low and wants work now; ``gave`` is the last instruction it carried out and the seconds
-    that it really gave, ``took`` the last instruction from which it got a group.
+    that it really gave, ``took`` the last instruction from which it got a group. ``heard`` are the newest heartbeats
+    of others that rode along with their events.
     """
 
     load_s: float
@@ -73,6 +75,7 @@ class Heartbeat(NamedTuple):
     asking: bool = False
     gave: tuple[Number, float] = (NO_NUMBER, 0.0)
     took: Number = NO_NUMBER
+    heard: tuple[tuple[str, Heartbeat], ...] = ()
 
 
 class Instruct(NamedTuple):

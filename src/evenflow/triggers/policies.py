@@ -148,7 +148,7 @@ class AskWhenIdle:
     """
 
     least_s: float = 0.0
-    low: float = 0.6
+    low: float = 0.8
     fresh_s: float = 0.1
     level_above_s: float = 0.0
     asks: bool = True
@@ -213,8 +213,8 @@ def policy_named(name: str, balancer: BalancerSettings) -> Policy:
     if name == "fill_to_mean":
         return FillToMean(2 * balancer.asking_s, band=0.1)
     if name == "ask_when_idle":
-        least_s = max(2 * balancer.asking_s, 0.2 * balancer.trigroup_s)
-        return AskWhenIdle(least_s, fresh_s=5 * balancer.asking_s, level_above_s=2 * balancer.heartbeat_s)
+        round_s = balancer.asking_s
+        return AskWhenIdle(8 * round_s, fresh_s=20 * round_s, level_above_s=20 * round_s)
     if name == "none":
         return NoBalancing()
     raise BadInput(repr(name), nearest(name, POLICIES), "policy")

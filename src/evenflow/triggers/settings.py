@@ -72,6 +72,9 @@ class WorkerSettings:
         Whether an execution reads its row when it starts or when it ends.
     asks, ask_below_s
         Whether it asks for work, and below which workload: early enough for a group to arrive before it is idle.
+    worth_s, patience_s
+        It asks while somebody has more work than this, as far as it has heard, and again when nothing has come for
+        this long.
     resend_s
         Seconds after which unacknowledged messages to other workers are sent again; 0 trusts the network.
     lease_s
@@ -95,6 +98,8 @@ class WorkerSettings:
     reads: Literal["start", "end"] = "start"
     asks: bool = False
     ask_below_s: float = 0.0
+    worth_s: float = 0.0
+    patience_s: float = 0.1
     resend_s: float = 0.0
     lease_s: float = 0.0
     direct: bool = False

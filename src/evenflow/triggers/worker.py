@@ -8,6 +8,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from heapq import nlargest
 from typing import Any
 
 from evenflow.actor import Note, Received, Save, Send, Started, Wake, Woken
@@ -35,6 +36,9 @@ from evenflow.triggers.store import Rows
 from evenflow.triggers.waiting import Invocation, Waiting
 
 FIRST_PART, NEXT_PART = 16, 16  # triggers in the first message of a group, and how much larger each next one is
+
+MOST_HEARD = 16  # heartbeats of others that go to the master when asking: the fullest
+NEVER = float("-inf")
 
 Homes = Callable[[str, Key], str]
 """Table and key of a row to the worker where its data is."""
@@ -103,8 +107,9 @@ class TriggerWorker:
         self._out: dict[str, list[Any]] = {}
         self._events: dict[str, list[Write]] = {}
         self._commands: list[Any] = []
-        self._told_s = 0.0
-        self._asking = False
+        self._told_s = self._now = 0.0
+        self._asked = NEVER
+        self._heard: dict[str, Heartbeat] = {}
         self._resending = False
 
     # -- the door -------------------------------------------------------------------------------
@@ -112,6 +117,7 @@ class TriggerWorker:
     def handle(self, event: Any, now: float) -> list[Any]:
         """Take one event; see the messages of this package, and ``Woken`` for the timers."""
         self._commands = []
+        self._now = now
         kind = type(event)
         if kind is Executed:
             self._executed(event, now)
@@ -183,6 +189,8 @@ class TriggerWorker:
     def _take(self, sender: str, body: Any, now: float) -> None:
         kind = type(body)
         if kind is Events:
+            if body.beat is not None:
+                self._heard[sender] = body.beat
             for write in body.writes:
                 self._apply(write)
         elif kind is tuple:  # several bodies that one event brought about
@@ -232,10 +240,18 @@ class TriggerWorker:
             self._watch(now)
 
     def _watch(self, now: float) -> None:
-        """Ask as soon as there is little to do; tell the master too when there is much more than it knows."""
+        """Ask as soon as there is little to do here and more elsewhere; tell the master of much that nobody knows of."""
         load, known = self.load_s, self._told_s
-        if load > 2 * known + self.settings.trigroup_s or (not self._asking and self._low(load)):
+        if load > 2 * known + self.settings.trigroup_s or (self._low(load) and self._may_ask(load, now)):
             self._beat(now)
+
+    def _may_ask(self, load: float, now: float) -> bool:
+        if self._asked == NEVER and not self._heard:
+            return True
+        if now < self._asked + self.settings.patience_s:
+            return False
+        left = max((beat.load_s - (now - beat.at) for beat in self._heard.values()), default=0.0)
+        return left > 2 * load + self.settings.worth_s
 
     def _low(self, load: float) -> bool:
         return self.settings.asks and (
@@ -436,7 +452,7 @@ class TriggerWorker:
             self.state.copies.need(home, self._place(invocation))
             self.state.waiting.add(invocation)
         if lend.number != NO_NUMBER:  # the last part
-            self._asking = False
+            self._asked = NEVER
             self._told_s = self.load_s  # the master counts with it
 
     def _release(self, invocation: Invocation) -> None:
@@ -447,21 +463,18 @@ class TriggerWorker:
     def _beat(self, now: float, what: str = "asks") -> None:
         if self.master:
             self._count(what)
-            waiting, settings = self.state.waiting, self.settings
-            self._told_s = self.load_s
-            self._asking = self._low(self._told_s)
-            state = self.state
-            beat = Heartbeat(
-                self._told_s,
-                len(waiting),
-                settings.trigroup_s,
-                settings.speed,
-                now,
-                self._asking,
-                state.gave,
-                state.took,
-            )
-            self._commands.append(Send(self.master, beat))
+            beat = self._beat_now(now)
+            if beat.asking:
+                self._asked = now
+            heard = nlargest(MOST_HEARD, self._heard.items(), key=lambda item: item[1].load_s)
+            self._commands.append(Send(self.master, beat._replace(heard=tuple(heard))))
+
+    def _beat_now(self, now: float) -> Heartbeat:
+        state, settings = self.state, self.settings
+        self._told_s = self.load_s
+        asking = self._low(self._told_s)
+        waiting, size, speed = len(state.waiting), settings.trigroup_s, settings.speed
+        return Heartbeat(self._told_s, waiting, size, speed, now, asking, state.gave, state.took)
 
     def _send(self, to: str, body: Any) -> None:
         self._flush_events(to)  # what was fired before must arrive before
@@ -470,7 +483,8 @@ class TriggerWorker:
     def _flush_events(self, to: str) -> None:
         writes = self._events.pop(to, None)
         if writes:
-            self._out.setdefault(to, []).append(Events(tuple(writes)))
+            beat = self._beat_now(self._now) if self.settings.asks else None
+            self._out.setdefault(to, []).append(Events(tuple(writes), beat))
 
     def _finish(self, now: float) -> list[Any]:
         for to in list(self._events):
