@@ -27,10 +27,9 @@ for program in sys.argv[1:]:
 """
 
 
-@pytest.fixture(scope="module")
-def printed() -> dict[str, list[str]]:
+def print_of(*names: str) -> dict[str, list[str]]:
     ended = subprocess.run(
-        [sys.executable, "-c", RUN_ALL, *(str(EXAMPLES / f"{name}.py") for name in PROGRAMS)],
+        [sys.executable, "-c", RUN_ALL, *(str(EXAMPLES / f"{name}.py") for name in names)],
         env={**os.environ, "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"},
         capture_output=True,
         text=True,
@@ -42,6 +41,11 @@ def printed() -> dict[str, list[str]]:
     return {name: text.splitlines() for name, text in zip(parts[::2], parts[1::2], strict=True)}
 
 
+@pytest.fixture(scope="module")
+def printed() -> dict[str, list[str]]:
+    return print_of("sessions", "online_model")
+
+
 def loaded(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(EXAMPLES))
     return __import__(name)
@@ -51,7 +55,8 @@ def numbers(line: str) -> list[float]:
     return [float(n) for n in re.findall(r"(?<![a-z\d.])-?\d+(?:\.\d+)?", line)]
 
 
-def test_device_statistics(printed, monkeypatch):
+def test_device_statistics(monkeypatch):
+    printed = print_of("device_statistics")
     example = loaded("device_statistics", monkeypatch)
     values = defaultdict(list)
     for part in PARTS:
@@ -64,6 +69,7 @@ def test_device_statistics(printed, monkeypatch):
         assert numbers(line) == pytest.approx(wanted, abs=0.00051), line
 
 
+@pytest.mark.long
 def test_sessions(printed, monkeypatch):
     example = loaded("sessions", monkeypatch)
     times = defaultdict(list)
@@ -80,6 +86,7 @@ def test_sessions(printed, monkeypatch):
     assert printed["sessions"] == lines
 
 
+@pytest.mark.long
 def test_online_model(printed, monkeypatch):
     example = loaded("online_model", monkeypatch)
     data = defaultdict(list)

@@ -24,10 +24,11 @@ def check(found, kills):
 
 
 def test_a_killed_driver_loses_doubles_and_disorders_nothing():
-    check(drill(kills=2, seed=1, batches=2), 2)
+    check(drill(kills=1, seed=1, batches=2), 1)
 
 
 @pytest.mark.long
 def test_many_kills():
+    check(drill(kills=3, seed=1, batches=2), 3)
     # only many kills fall into sessions often enough for a share to mean something
     assert check(drill(kills=14, seed=2), 14)["kills_in_session"] * 2 >= 14
