@@ -29,7 +29,7 @@ Engine = Literal["auto", "numpy", "numba"]
 Id = str | int
 REBUILD_SHARE = 0.05
 REBUILD_LEAST = 4096
-DELTAS = 16  # segments of additions before they are joined
+GROWTH = 4  # a segment of additions has at least so many times as many as the next: each costs a little per match
 _COMPILED_FROM = 4096  # below this, loading the compiled kernels costs more than they save
 
 
@@ -237,15 +237,16 @@ class Index:
             self._waiting_ids = []
 
     def _flush(self) -> None:
-        """Compile what waits: by itself, with the other deltas if they are many, or with everything once it is a twentieth."""
+        """Compile what waits: by itself, with deltas that are not much larger, or with everything once it is a twentieth."""
         if self._waiting:
             self._keep_ids()
             self._added.append(Predicates.joined(_laid_out(self._waiting)))
             self._waiting = []
         if sum(part.count for part in self._added) + self._dead > self._rebuild_at():
             self._rebuild()
-        elif len(self._added) > DELTAS:
-            self._added, self._deltas = [Predicates.joined(self._added)], []
+        while len(self._added) > 1 and self._added[-2].count < GROWTH * self._added[-1].count:
+            self._added[-2:] = [Predicates.joined(self._added[-2:])]
+            del self._deltas[len(self._added) - 1 :]
         for part in self._added[len(self._deltas) :]:
             first = self._size - sum(later.count for later in self._added[len(self._deltas) :])
             self._deltas.append(compile_segment(part, np.arange(first, first + part.count, dtype=np.int32)))
