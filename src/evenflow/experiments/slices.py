@@ -104,6 +104,7 @@ def algorithm(policy: str, every_s: float) -> Algorithm:
             rest_s=slow,
             doubt=3.2,
             tolerance=0.04,
+            settle=10,
             name=policy,
         )
     if policy == "even_counts":

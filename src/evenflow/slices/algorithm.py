@@ -8,7 +8,7 @@ from typing import Protocol
 
 from evenflow import imbalance
 from evenflow.actor import Note
-from evenflow.model import Move, Plan
+from evenflow.model import Move, Plan, Snapshot
 from evenflow.planner import Draft, Policy, Settings, plan
 from evenflow.slices.nodemap import NodeMap, NodeView
 
@@ -65,6 +65,9 @@ class Planned:
     tolerance
         Leave an imbalance alone that is not above this: estimates become better all the time, and what is left of the
         last plan would some day stand out from them, although it is worth no move.
+    settle, patience
+        In so many rounds after such a plan half of that is enough, if it was there in so many rounds one after the
+        other: what a plan left uneven is dealt with soon after it or not at all.
     name
         What the trace calls the policy.
     """
@@ -76,8 +79,12 @@ class Planned:
     rest_s: float = 0.0
     doubt: float = 0.0
     tolerance: float = 0.0
+    settle: int = 0
+    patience: int = 3
     name: str = ""
     _due: float = 0.0
+    _seen: int = 0  # rounds in a row that saw some of it left
+    _settling: int = 0  # rounds in which less is enough
     _moved_at: dict[str, float] = field(default_factory=dict)
 
     def on_new_node(self, node: NodeView) -> None:
@@ -105,11 +112,23 @@ class Planned:
 
     def _plan(self, nodes: NodeMap, usable: Sequence[str], now: float) -> Plan:
         snapshot = nodes.snapshot(usable)
-        if self.doubt and nodes.nodes:
-            excess = imbalance.max_over_mean(snapshot.node_load(), snapshot.capacity) - 1.0
-            if excess < max(self.tolerance, self.doubt * nodes.doubt(usable)):
-                return plan(snapshot, Nothing(), self.settings)
+        if self.doubt and nodes.nodes and not self._uneven(snapshot, self.doubt * nodes.doubt(usable)):
+            return plan(snapshot, Nothing(), self.settings)
         return plan(snapshot, self.policy, self._settings(now))
+
+    def _uneven(self, snapshot: Snapshot, doubt: float) -> bool:
+        """Say whether the imbalance is worth a plan."""
+        excess = imbalance.max_over_mean(snapshot.node_load(), snapshot.capacity) - 1.0
+        worth = max(self.tolerance, doubt)
+        if excess >= worth:
+            self._settling, self._seen = self.settle, 0
+            return True
+        self._seen = self._seen + 1 if self._settling and excess >= worth / 2 else 0
+        self._settling = max(0, self._settling - 1)
+        if self._seen < max(1, self.patience):
+            return False
+        self._seen = 0
+        return True
 
     def _notes(self, result: Plan, now: float) -> Iterator[Note]:
         """Say what was planned and refused; a round in which nothing moves is told only if it plans rarely."""
