@@ -13,9 +13,7 @@ pytestmark = pytest.mark.long  # a round is a job of about a second, and a run h
 
 @pytest.fixture(scope="module")
 def row(spark):
-    settings = LiveSettings(
-        graph=None, pages=150, lanes=2, skew=1.5, tolerance=1e-4, coarse=None, budget_s=0.01, trigroup_s=0.0005
-    )
+    settings = LiveSettings(graph=None, pages=150, lanes=2, skew=1.5, tolerance=1e-4, budget_s=0.01, trigroup_s=0.0005)
     graph = power_law(150, np.random.default_rng(1), mean=5.0)
     homes = skewed_homes(graph.pages, 2, settings.skew, np.random.default_rng(2))
     return measure(spark, settings, graph, homes, seed=1)

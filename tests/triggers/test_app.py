@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import runpy
 from pathlib import Path
@@ -12,9 +13,10 @@ import pytest
 from evenflow.errors import BadInput
 from evenflow.experiments.dlber_graph import Graph
 from evenflow.experiments.dlber_live import l1, normalised, power_iteration
-from evenflow.triggers.app import Entries, RowView, TriggerApp
+from evenflow.triggers.app import Entries, Numbers, RowView, TriggerApp
 from evenflow.triggers.local import LocalCluster
 from evenflow.triggers.pagerank import PAGES, pagerank, residual
+from evenflow.triggers.store import Rows
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -161,10 +163,11 @@ def networkx_rank(graph: Graph) -> dict[int, float]:
     return nx.pagerank(given, alpha=0.85, tol=1e-12, max_iter=1000)
 
 
+@pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize("seed", [1, 2])
-def test_pagerank_is_that_of_networkx_also_after_links_change(seed):
+def test_pagerank_is_that_of_networkx_also_after_links_change(seed, lazy):
     graph = random_graph(seed)
-    cluster = LocalCluster(pagerank(1e-9), 3)
+    cluster = LocalCluster(pagerank(1e-9, lazy=lazy), 3)
     for page in graph.pages:
         cluster.put(PAGES, page, "weights", "nobody", 0.0)  # sums every page up once
     for page, targets in graph.links.items():
@@ -179,6 +182,47 @@ def test_pagerank_is_that_of_networkx_also_after_links_change(seed):
     cluster.set(PAGES, taken, "links", links[taken])
     assert cluster.run() < full
     assert l1(normalised(cluster.rows(PAGES)), networkx_rank(Graph(graph.pages, links))) < 1e-7
+
+
+def test_what_does_not_matter_is_not_added_up():
+    """One more link changes the weights of all its neighbours, each by too little to be passed on."""
+    graph = random_graph(4)
+    works, ranks = [], []
+    for lazy in (False, True):
+        cluster = LocalCluster(pagerank(0.05, lazy=lazy), 3)
+        for page in graph.pages:
+            cluster.put(PAGES, page, "weights", "nobody", 0.0)
+        for page, targets in graph.links.items():
+            cluster.set(PAGES, page, "links", targets)
+        cluster.run()
+        assert residual(cluster.rows(PAGES)) <= 0.05
+        busiest = max(graph.links, key=lambda page: len(graph.links[page]))
+        more = next(p for p in graph.pages if p != busiest and p not in graph.links[busiest])
+        cluster.set(PAGES, busiest, "links", (*graph.links[busiest], more))
+        works.append(cluster.run())
+        assert residual(cluster.rows(PAGES)) <= 0.05
+        ranks.append(normalised(cluster.rows(PAGES)))
+    assert works[1] < 0.75 * works[0]
+    assert l1(*ranks) < 0.05
+
+
+def test_numbers_know_their_total():
+    app = TriggerApp("numbers")
+    app.table("t", amounts=Numbers())
+    rows = Rows(app)
+    row, other = rows.get("t", 1), rows.get("t", 2)
+    assert rows.change(row, "amounts", "a", 2.0)
+    assert rows.change(row, "amounts", "b", 3.0)
+    assert not rows.change(row, "amounts", "b", 3.0)
+    assert rows.change(row, "amounts", "a", 1.0)
+    assert row["amounts"].total == 4.0
+    assert not rows.change(row, "amounts", "c", None)
+    copied, pickled = rows.copied("t", 1), pickle.loads(pickle.dumps(rows)).get("t", 1)
+    assert rows.change(row, "amounts", "b", None)
+    assert (row["amounts"].total, other["amounts"].total) == (1.0, 0.0)
+    for kept in (copied, pickled):
+        assert rows.change(kept, "amounts", "a", 5.0)
+        assert (kept["amounts"], kept["amounts"].total) == ({"a": 5.0, "b": 3.0}, 8.0)
 
 
 def test_the_power_iteration_is_that_of_networkx():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
@@ -34,13 +35,17 @@ class LiveSettings:
     skew: float = setting(1.0, "lane i holds a share of the pages proportional to (i + 1) ** -skew", low=0.0, high=5.0)
     policy: Literal["fill_to_mean", "ask_when_idle", "dlber"] = setting("fill_to_mean", "who moves groups")
     tolerance: float = setting(3e-8, "change of a rank, of mean 1, that is passed on", low=1e-12, high=1.0)
-    coarse: float | None = setting(3e-6, "a second tolerance at which links are added; none leaves it out", low=1e-12)
+    fine: float = setting(3e-8, "a tolerance at which links are added, for ranks that sum to 1", low=1e-15, high=1.0)
+    coarse: float = setting(3e-6, "another one", low=1e-15, high=1.0)
     budget_s: float = setting(0.3, "most CPU seconds of a lane for triggers in one round: the heartbeat", low=0.001)
     least_s: float = setting(
         0.03, "least CPU seconds of a balanced round, which ends soon after an average lane is through", low=0.001
     )
     trigroup_s: float = setting(0.002, "predicted CPU seconds of a trigger group", low=1e-6)
-    added_pct: float = setting(1.0, "links that are added at the end, per cent", low=0.0, high=100.0)
+    added: Literal["held_back", "random"] = setting(
+        "held_back", "links that are added at the end: some of the graph's own, or between pages drawn at random"
+    )
+    added_pct: float = setting(1.0, "how many of them, per cent", low=0.0, high=100.0)
 
 
 def run(settings: LiveSettings, seed: int, trace: TraceWriter | None) -> Mapping[str, object]:
@@ -94,27 +99,39 @@ def measure(spark: Any, settings: LiveSettings, graph: Graph, homes: Mapping[int
         "instructions": run.instructed,
     }
     if settings.added_pct > 0:
-        row |= _added(run, settings, graph, seed, "")
-        if settings.coarse is not None:
-            coarse = _start(spark, settings, graph, homes, _policy(settings), settings.coarse)
-            coarse.run()
-            row |= _added(coarse, settings, graph, seed, "_coarse")
+        chance = np.random.default_rng([seed, 3])
+        before, after = graph, graph
+        if settings.added == "held_back":
+            before = with_fewer_links(graph, settings.added_pct, chance)
+        else:
+            after = with_more_links(graph, settings.added_pct, chance)
+        row |= _added(spark, settings, before, after, homes, settings.fine, "")
+        row |= _added(spark, settings, before, after, homes, settings.coarse, "_coarse")
     return row
 
 
-def _added(run: TriggerRun, settings: LiveSettings, graph: Graph, seed: int, suffix: str) -> dict[str, object]:
-    """Add links to a run that is at rest, and let it come to rest again."""
+def _added(
+    spark: Any,
+    settings: LiveSettings,
+    before: Graph,
+    after: Graph,
+    homes: Mapping[int, int],
+    tolerance: float,
+    suffix: str,
+) -> dict[str, object]:
+    """Let a run come to rest, add links, and let it come to rest again."""
+    run = _start(spark, settings, before, homes, _policy(settings), tolerance * len(before.pages))
+    run.run()
     full, full_s = executed(run), sum(busy(run))
-    more = with_more_links(graph, settings.added_pct, np.random.default_rng([seed, 3]))
-    changed = [page for page, targets in more.links.items() if targets != graph.links.get(page)]
-    run.write([Write(PAGES, (page,), "links", NO_ENTRY, more.links[page]) for page in changed])
+    changed = [page for page, targets in after.links.items() if set(targets) != set(before.links.get(page, ()))]
+    run.write([Write(PAGES, (page,), "links", NO_ENTRY, after.links[page]) for page in changed])
     rounds = run.run()
     return {
-        f"added_links{suffix}": more.edges - graph.edges,
+        f"added_links{suffix}": after.edges - before.edges,
         f"added_rounds{suffix}": rounds,
         f"added_work_pct{suffix}": 100 * (executed(run) - full) / full,
         f"added_busy_pct{suffix}": 100 * (sum(busy(run)) - full_s) / full_s,
-        f"l1_error_added{suffix}": l1(told(run), power_iteration(more)),
+        f"l1_error_added{suffix}": l1(told(run), power_iteration(after)),
     }
 
 
@@ -147,15 +164,23 @@ def _start(
         asks=policy.asks,
         direct=True,
     )
-    placed = Placed(lambda: pagerank(tolerance, DAMPING), homes, worker)
+    placed = Placed(lambda: pagerank(tolerance, DAMPING, lazy=True), homes, worker)
     least_s = None if isinstance(policy, NoBalancing) else settings.least_s
     run = TriggerRun(spark, placed, settings.lanes, policy, settings.budget_s, least_s)
     shares: dict[int, list[int]] = {lane: [] for lane in range(settings.lanes)}
     for page in graph.pages:
         shares[homes[page]].append(page)
-    app, linked = pagerank(tolerance, DAMPING), graph.linked
+    app, linked = pagerank(tolerance, DAMPING, lazy=True), graph.linked
     run.start(lambda lane: page_rows(app, graph.links, linked, shares[lane], DAMPING), (DIST,))
     return run
+
+
+def with_fewer_links(graph: Graph, per_cent: float, chance: np.random.Generator) -> Graph:
+    """Return the graph without so many of its links, drawn at random."""
+    out = set(chance.choice(graph.edges, round(graph.edges * per_cent / 100), replace=False).tolist())
+    number = count()
+    kept = {page: tuple(t for t in targets if next(number) not in out) for page, targets in graph.links.items()}
+    return Graph(graph.pages, kept)
 
 
 def with_more_links(graph: Graph, per_cent: float, chance: np.random.Generator) -> Graph:

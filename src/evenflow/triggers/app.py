@@ -25,6 +25,47 @@ class Entries(dict[Any, Any]):
 
     __slots__ = ()
 
+    def copy(self) -> Entries:
+        """Return the same entries once more."""
+        return Entries(self)
+
+
+class Numbers(Entries):
+    """A column of named numbers that knows its total, so that a condition need not add them up at every change.
+
+    The total is kept by adding differences; who must be exact adds the entries up.
+
+    Examples
+    --------
+    >>> amounts = Numbers({"order 1": 20.0})
+    >>> amounts["order 2"] = 5.0
+    >>> amounts.pop("order 1"), amounts.total
+    (20.0, 5.0)
+    """
+
+    __slots__ = ("total",)
+
+    def __init__(self, entries: Mapping[Any, float] | None = None, total: float | None = None) -> None:
+        super().__init__(entries or {})
+        self.total = sum(self.values()) if total is None else total
+
+    def __setitem__(self, entry: Any, value: float) -> None:
+        self.total += value - self.get(entry, 0.0)
+        super().__setitem__(entry, value)
+
+    def pop(self, entry: Any, *default: Any) -> Any:
+        """Take an entry out and return it."""
+        if entry in self:
+            self.total -= self[entry]
+        return super().pop(entry, *default)
+
+    def copy(self) -> Numbers:
+        """Return the same numbers once more."""
+        return Numbers(self, self.total)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Numbers, (dict(self), self.total)
+
 
 class Write(NamedTuple):
     """A value for one column of some rows of a table; with ``entry`` for one entry of it, ``None`` takes it out."""
@@ -173,4 +214,4 @@ class TriggerApp:
 
     def new_row(self, table: str) -> Row:
         """Return a row as it begins."""
-        return {c: Entries(v) if isinstance(v, Entries) else v for c, v in self.columns(table).items()}
+        return {c: v.copy() if isinstance(v, Entries) else v for c, v in self.columns(table).items()}

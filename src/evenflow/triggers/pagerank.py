@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from evenflow.triggers.app import Entries, Key, Row, RowView, TriggerApp
+from evenflow.triggers.app import Entries, Key, Numbers, Row, RowView, TriggerApp
 from evenflow.triggers.store import Rows
 
 DIST, SUM = "PageRankDist", "PageRankSum"
 PAGES = "pages"
 
 
-def pagerank(tolerance: float = 0.05, damping: float = 0.85) -> TriggerApp:
+def pagerank(tolerance: float = 0.05, damping: float = 0.85, *, lazy: bool = False) -> TriggerApp:
     """Return the application.
 
     Parameters
@@ -27,9 +27,12 @@ def pagerank(tolerance: float = 0.05, damping: float = 0.85) -> TriggerApp:
         So at the end every page's equation holds to within ``tolerance``, for the ranks that were told.
     damping
         The usual factor.
+    lazy
+        Add up what a page was told only when its rank will differ so much that its links must be told.
+        Published is to add it up whenever it changes; most changes after an update of the links are too small to matter.
     """
     app = TriggerApp("pagerank")
-    app.table(PAGES, rank=1.0, told=0.0, links=(), told_links=(), weights=Entries())
+    app.table(PAGES, rank=1.0, told=0.0, links=(), told_links=(), weights=Numbers() if lazy else Entries())
 
     def to_tell(row: Row) -> bool:
         if row["links"] is not row["told_links"] and row["links"] != row["told_links"]:
@@ -47,7 +50,13 @@ def pagerank(tolerance: float = 0.05, damping: float = 0.85) -> TriggerApp:
         if links:
             row.put(PAGES, links, "weights", row.key, rank / len(links))
 
-    @app.on("pages.weights", size=lambda row: len(row["weights"]))
+    def matters(row: Row) -> bool:
+        return bool(abs(1.0 - damping + damping * row["weights"].total - row["told"]) > tolerance)
+
+    # What was told may be older than what came in meanwhile: then it is asked again whether that matters.
+    events = ("pages.weights", "pages.told") if lazy else ("pages.weights",)
+
+    @app.on(*events, when=matters if lazy else None, size=lambda row: len(row["weights"]))
     def PageRankSum(row: RowView) -> None:  # noqa: N802 - the published name
         row["rank"] = 1.0 - damping + damping * sum(row["weights"].values())
 

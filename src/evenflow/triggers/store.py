@@ -35,14 +35,14 @@ class Rows:
         try:
             return self._tables[table][key]
         except KeyError:
-            row: Row = {c: Entries(v) if isinstance(v, Entries) else v for c, v in self._new[table].items()}
+            row: Row = {c: v.copy() if isinstance(v, Entries) else v for c, v in self._new[table].items()}
             row[VERSION] = 1
             self._tables[table][key] = row
             return row
 
     def copied(self, table: str, key: Key) -> Row:
         """Return one row as it is now, to be sent elsewhere."""
-        return {c: Entries(v) if isinstance(v, Entries) else v for c, v in self.get(table, key).items()}
+        return {c: v.copy() if isinstance(v, Entries) else v for c, v in self.get(table, key).items()}
 
     @staticmethod
     def change(row: Row, column: str, entry: Any, value: Any) -> bool:
@@ -53,7 +53,7 @@ class Rows:
             row[column] = value
             return True
         entries = row[column]
-        if type(entries) is not Entries:
+        if not isinstance(entries, Entries):
             raise BadInput(f"an entry of column {column!r}", "a column that was declared with Entries()", "put")
         if value is None:
             return entries.pop(entry, None) is not None
