@@ -9,6 +9,7 @@ The master and its policy live in the driver; they hear a heartbeat per lane and
 
 from __future__ import annotations
 
+import json
 import pickle
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from evenflow.actor import Received, Send, Started, Woken
+from evenflow.spark.storage import Storage, checked_url
 from evenflow.triggers.app import Key, Row, TriggerApp, Write
 from evenflow.triggers.master import TriggerMaster
 from evenflow.triggers.messages import Events, Execute, Executed, Heartbeat, Took
@@ -33,6 +35,7 @@ ARROW: Final = pa.schema(
     [("lane", pa.int32()), ("kind", pa.string()), ("sender", pa.int32()), ("number", pa.int64()), ("body", pa.binary())]
 )
 STATE, MAIL, REPORT = "state", "mail", "report"
+LAST: Final = "last.json"
 MASTER: Final = "master"
 OUTSIDE: Final = -1
 MORE: Final = 1.25  # a lane may work so much longer than the average lane of the last round
@@ -195,6 +198,10 @@ class TriggerRun:
     least_s
         With it a round ends soon after an average lane would be through, by the last round, but not before this:
         what a fuller lane has left then can be lent, instead of being waited for.
+    folder
+        A folder that all executors reach: the last round is kept there, so a lost executor repeats its part, and after
+        the loss of the driver ``resume`` goes on. Without it rounds live in the executors' block storage, and with one
+        of them the run is lost.
     """
 
     spark: SparkSession
@@ -203,13 +210,14 @@ class TriggerRun:
     policy: Policy
     budget_s: float = 0.3
     least_s: float | None = None
+    folder: str | None = None
     reports: list[list[Report]] = field(default_factory=list)
     wall_s: float = 0.0
     instructed: int = 0
 
     def __post_init__(self) -> None:
         self._master = TriggerMaster(self.policy, 0.0, self.budget_s)
-        self._master.handle(Started({}), 0.0)
+        self._storage = Storage(checked_url(self.folder)) if self.folder is not None else None
         self._table: DataFrame | None = None
         self._orders: dict[int, list[Any]] = {}
         self._number = 0
@@ -222,7 +230,23 @@ class TriggerRun:
             worker = self.placed.worker(lane, rows(lane), triggers)
             worker.handle(Started({}), 0.0)
             states.append((lane, STATE, lane, 0, worker.snapshot()))
-        self._table = self._frame(states)
+        self._master.handle(Started({}), 0.0)
+        self._table = self._kept(self._frame(states))
+
+    def resume(self) -> bool:
+        """Go on after the last round that is complete in the folder; say whether there is one.
+
+        What was written from outside after that round must be written again.
+        """
+        if self._storage is None or not self._storage.has(LAST):
+            return False
+        self._number = json.loads(self._storage.read(LAST))["round"]
+        self._master.handle(Started({}), float(self._number))  # its orders outnumber those of its life before
+        self._table = self._stored()
+        reports = self._reports()
+        if reports:
+            self._decide(reports)
+        return True
 
     def write(self, writes: Sequence[Write]) -> None:
         """Change tables from outside; the next round sees it."""
@@ -232,7 +256,7 @@ class TriggerRun:
 
     def round(self) -> list[Report]:
         """Work for one round on all lanes."""
-        assert self._table is not None, "start() comes first"
+        assert self._table is not None, "start() or resume() comes first"
         began = time.perf_counter()
         given = self._table.where(f.col("kind") != REPORT)
         if self._orders:
@@ -241,19 +265,37 @@ class TriggerRun:
             self._orders = {}
         self._number += 1
         task = LaneRound(self.placed, self._budget_s, float(self._number))
-        # Without the checkpoint every round would contain all rounds before it; and what a time budget cut off
-        # cannot be computed again, so a lost block must be an error, not another result.
-        done = given.repartitionById(self.lanes, "lane").mapInArrow(task, SCHEMA).localCheckpoint(eager=False)
-        found = []
-        for body in done.where(f.col("kind") == REPORT).select("body").toArrow()["body"].to_pylist():
-            report: Report = pickle.loads(body)  # noqa: S301 - written by our own round
-            found.append(report)
-        found.sort(key=lambda report: report.lane)
-        self._table = done
+        self._table = self._kept(given.repartitionById(self.lanes, "lane").mapInArrow(task, SCHEMA))
+        found = self._reports()
         self.reports.append(found)
         self._decide(found)
         self.wall_s += time.perf_counter() - began
         return found
+
+    def _kept(self, done: DataFrame) -> DataFrame:
+        """Keep a round, or every round would contain all rounds before it.
+
+        What a time budget cut off cannot be computed again, so a lost block must be an error, not another result.
+        """
+        if self._storage is None:
+            return done.localCheckpoint(eager=False)
+        done.write.mode("overwrite").parquet(self._place())
+        self._storage.write(LAST, json.dumps({"round": self._number}).encode())
+        return self._stored()
+
+    def _stored(self) -> DataFrame:
+        return self.spark.read.schema(SCHEMA).parquet(self._place())
+
+    def _place(self) -> str:
+        """Return the folder of this round; the round before it has the other one."""
+        assert self._storage is not None
+        return f"{self._storage.url}/{'even' if self._number % 2 == 0 else 'odd'}"
+
+    def _reports(self) -> list[Report]:
+        assert self._table is not None
+        bodies = self._table.where(f.col("kind") == REPORT).select("body").toArrow()["body"].to_pylist()
+        found: list[Report] = [pickle.loads(body) for body in bodies]  # noqa: S301 - written by our own round
+        return sorted(found, key=lambda report: report.lane)
 
     def run(self, most: int = 10_000) -> int:
         """Go on until nothing waits and nothing is under way; return how many rounds it took."""
