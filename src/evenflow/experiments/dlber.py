@@ -102,8 +102,8 @@ def play(settings: Settings, seed: int, policy: str, graph: Graph, trace: TraceW
         first_s=settings.base_s + 8 * settings.edge_s,
         asks=asks,
         ask_below_s=4 * balancer.asking_s,
-        worth_s=4 * balancer.asking_s,
-        patience_s=2 * balancer.asking_s,
+        worth_s=balancer.worth_s,
+        patience_s=8 * balancer.asking_s,
     )
     chosen: Policy | None = None
     if policy == IDEAL:
