@@ -8,7 +8,7 @@ import pytest
 
 from evenflow.errors import BadInput
 from evenflow.triggers.estimate import LinePerType, MeanPerType
-from evenflow.triggers.grouping import form_groups, trigroup_from
+from evenflow.triggers.grouping import deal, form_groups, trigroup_from
 from evenflow.triggers.policies import AskWhenIdle, Dlber, FillToMean, NoBalancing, WorkerLoad, policy_named
 from evenflow.triggers.settings import BalancerSettings, WorkerSettings
 from evenflow.triggers.waiting import Invocation, Waiting
@@ -100,8 +100,20 @@ def test_borrowed_ones_last():
     waiting = Waiting()
     waiting.add(Invocation("a", 1, home="x", lease=1))
     waiting.add(Invocation("a", 2))
-    ((_, group),) = form_groups(waiting, estimate, 0.5, 0.5, prefer_own=True)
+    ((_, group),) = deal(waiting, estimate, 0.5)
     assert [i.key for i in group] == [2]
+    ((_, group),) = deal(waiting, estimate, 1.0)
+    assert [i.home for i in group] == ["x"]
+
+
+def test_who_shares_a_queue_goes_on_in_its_order():
+    estimate = taught({"a": [0.5]})
+    waiting = queue(*"aaaaaaaa")
+    ((work, group),) = deal(waiting, estimate, 0.5, after=0.25)
+    assert [i.key for i in group] == [2, 4, 6]  # the taker is busy while the first two run
+    assert [i.key for i in waiting.items.values()] == [0, 1, 3, 5, 7]
+    assert work == pytest.approx(1.5)
+    assert deal(Waiting(), estimate, 0.5) == []
 
 
 @pytest.mark.parametrize(("coalesce", "length"), [(True, 1), (False, 2)])
@@ -180,6 +192,20 @@ def test_who_asks_gets_half_of_the_fullest_queue():
     assert [(t.giver, t.taker, t.seconds) for t in transfers] == [("a", "b", 4.0), ("a", "c", 2.0)]
     assert AskWhenIdle(least_s=10.0).decide(workers) == []
     assert NoBalancing().decide(workers) == []
+
+
+def test_nobody_gives_what_has_not_come_or_may_have_been_run():
+    asking = WorkerLoad("z", 0.0, asking=True)
+    assert AskWhenIdle().decide([WorkerLoad("a", 8.0, coming_s=8.0), asking]) == []
+    assert AskWhenIdle().decide([WorkerLoad("a", 8.0, age_s=8.0), asking]) == []
+    (transfer,) = AskWhenIdle().decide([WorkerLoad("a", 8.0, age_s=2.0), WorkerLoad("b", 9.0, coming_s=5.0), asking])
+    assert (transfer.giver, transfer.seconds) == ("a", 3.0)
+
+
+def test_a_taker_that_still_has_work_gets_what_comes_after_it():
+    low = WorkerLoad("b", 2.0, asking=True)
+    (transfer,) = AskWhenIdle().decide([WorkerLoad("a", 8.0), low])
+    assert (transfer.seconds, transfer.share, transfer.after) == (3.0, 0.5, 0.25)
 
 
 def test_low_queues_are_filled_only_while_heartbeats_are_fresh_and_queues_long():

@@ -71,11 +71,12 @@ def test_the_same_while_the_trigger_is_lent(worker):
 
 
 def test_a_large_group_goes_in_growing_parts_and_only_the_last_one_ends_the_instruction(worker):
-    write(worker, 3.0, tuple(range(1000)))
+    count = FIRST_PART * (NEXT_PART + 1) + 10
+    write(worker, 3.0, tuple(range(count)))
     sent = lends(worker.handle(Received("master", Instruct((0.0, 1), "other", 1e9)), 0.0))
     counts = [len(lend.invocations) for lend in sent]
     assert counts[:2] == [FIRST_PART, FIRST_PART * NEXT_PART]
-    assert sum(counts) == 999  # one runs here
+    assert sum(counts) == count - 1  # one runs here
     assert [lend.number == (0.0, 1) for lend in sent] == [False, False, True]
     for lend in sent:
         assert {("rows", invocation.key) for invocation in lend.invocations} == set(lend.rows)

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from evenflow.triggers.estimate import LinePerType, MeanPerType, WorkloadEstimator
-from evenflow.triggers.grouping import form_groups
+from evenflow.triggers.grouping import deal, form_groups
 from evenflow.triggers.policies import AskWhenIdle, Dlber, FillToMean, Policy, WorkerLoad
 from evenflow.triggers.waiting import Invocation, Waiting
 
@@ -88,8 +88,11 @@ def _decide(queues: list[Waiting], policy: Policy, estimate: WorkloadEstimator) 
     for transfer in transfers:
         giver = int(transfer.giver.removeprefix("worker-"))
         before = time.process_time()
-        for _, group in form_groups(queues[giver], estimate, 1.0, transfer.seconds, transfer.groups):
-            taken.append((queues[giver], group))
+        if transfer.share:
+            groups = deal(queues[giver], estimate, transfer.share, transfer.after)
+        else:
+            groups = form_groups(queues[giver], estimate, 1.0, transfer.seconds, transfer.groups)
+        taken += [(queues[giver], group) for _, group in groups]
         givers[giver] = givers.get(giver, 0.0) + time.process_time() - before
     for queue, group in taken:
         for invocation in group:

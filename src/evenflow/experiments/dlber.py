@@ -52,6 +52,10 @@ class Settings:
         None, "predicted time: mean per type (published), or line over degree; none is mean for dlber, else line"
     )
 
+    reads: Literal["start", "end"] = setting(
+        "start", "whether an execution reads its row when it starts or when it ends; the text is silent on it"
+    )
+
     def __post_init__(self) -> None:
         if self.policy == "dlber":
             self.balancer().check_tunder(self.base_s)
@@ -100,15 +104,16 @@ def play(settings: Settings, seed: int, policy: str, graph: Graph, trace: TraceW
         trigroup_s=balancer.trigroup_s,
         estimate=settings.estimate or ("mean" if policy == "dlber" else "line"),
         first_s=settings.base_s + 8 * settings.edge_s,
+        reads=settings.reads,
         asks=asks,
         ask_below_s=4 * balancer.asking_s,
-        worth_s=4 * balancer.asking_s,
-        patience_s=2 * balancer.asking_s,
+        worth_s=balancer.worth_s,
+        patience_s=8 * balancer.asking_s,
     )
     chosen: Policy | None = None
     if policy == IDEAL:
         homes = dict.fromkeys(graph.pages, 0)
-        worker = WorkerSettings(coalesce=settings.coalesce, heartbeat_s=0.0, slots=workers)
+        worker = WorkerSettings(coalesce=settings.coalesce, heartbeat_s=0.0, slots=workers, reads=settings.reads)
         speeds = [1.0]
     else:
         homes = skewed_homes(graph.pages, workers, settings.skew, np.random.default_rng([seed, 2]))

@@ -17,15 +17,12 @@ def form_groups(
     trigroup_s: float,
     seconds: float,
     count: int = 0,
-    *,
-    prefer_own: bool = False,
 ) -> list[tuple[float, list[Invocation]]]:
     """Take groups out of a queue: ``count`` of them, or with 0 until ``seconds`` of predicted work are in them.
 
     The queue is put into descending order of predicted time, equal times in the order of the queue.
     Each group takes from the head of this sequence up to ``trigroup_s``, and one trigger in any case,
     so it holds as few triggers as it can.
-    With ``prefer_own`` borrowed triggers come last.
 
     Returns
     -------
@@ -49,7 +46,7 @@ def form_groups(
     if count < 1:
         trigroup_s = min(trigroup_s, seconds)  # half of a short queue is less than one full group
     lines = {trigger: estimate.line(trigger) for trigger in waiting.sums}
-    order = _ranked(waiting, lines, prefer_own=prefer_own)
+    order = _ranked(waiting, lines)
     items = waiting.items
     chosen: list[tuple[float, list[int]]] = []
     total = group_s = 0.0
@@ -74,18 +71,63 @@ def form_groups(
     return [(work, waiting.take(members)) for work, members in chosen]
 
 
-def _ranked(waiting: Waiting, lines: dict[str, tuple[float, float]], *, prefer_own: bool) -> list[int]:
+def _ranked(waiting: Waiting, lines: dict[str, tuple[float, float]]) -> list[int]:
     """Return the queue's numbers, the first to take last; several instructions in a row sort it only once."""
-    how = (prefer_own, lines)
-    if waiting.ranked is None or waiting.ranked[0] != how:
+    if waiting.ranked is None or waiting.ranked[0] != lines:
         numbers = np.fromiter(waiting.items, np.int64, len(waiting.items))
         predicted = np.array([lines[i.trigger][0] + lines[i.trigger][1] * i.size for i in waiting.items.values()])
         order = np.argsort(-predicted, kind="stable")
-        if prefer_own:
-            borrowed = np.array([bool(i.home) for i in waiting.items.values()])
-            order = order[np.argsort(borrowed[order], kind="stable")]
-        waiting.ranked = (how, numbers[order][::-1].tolist())
+        waiting.ranked = (lines, numbers[order][::-1].tolist())
     return waiting.ranked[1]
+
+
+def deal(
+    waiting: Waiting, estimate: WorkloadEstimator, share: float, after: float = 0.0
+) -> list[tuple[float, list[Invocation]]]:
+    """Take a share of the work out of a queue, evenly from its head to its end: ours, for who asks.
+
+    The part ``after`` of the work, at the head, stays: the taker has as much to do before it comes to what it gets.
+    So both go on in the order in which triggers came, as if they had one queue. With the longest first, as published,
+    hubs would run at once, and again for all the news that come from what waits elsewhere.
+    Borrowed triggers are taken only when there are too few others: they have to go home first.
+
+    Returns
+    -------
+    list of (float, list of Invocation)
+        One group with its predicted seconds, or none.
+
+    Examples
+    --------
+    >>> from evenflow.triggers.estimate import MeanPerType
+    >>> queue = Waiting()
+    >>> for key in range(8):
+    ...     _ = queue.add(Invocation("a", key))
+    >>> [[i.key for i in group] for _, group in deal(queue, MeanPerType(), 0.5, after=0.25)]
+    [[2, 4, 6]]
+    """
+    lines = {trigger: estimate.line(trigger) for trigger in waiting.sums}
+    head = after * waiting.load(estimate)
+    rest: list[tuple[int, float, bool]] = []
+    passed = total = own = 0.0
+    for number, invocation in waiting.items.items():
+        at_zero, slope = lines[invocation.trigger]
+        time = at_zero + slope * invocation.size
+        if passed * NO_MORE_THAN >= head:
+            rest.append((number, time, not invocation.home))
+            total += time
+            own += time if not invocation.home else 0.0
+        passed += time
+    of_own = min(1.0, share * total / own) if own else 0.0
+    of_borrowed = (share * total - of_own * own) / (total - own) if total > own * NO_MORE_THAN else 0.0
+    chosen = []
+    want = taken = 0.0
+    for number, time, ours in rest:
+        part = of_own if ours else of_borrowed
+        want += part * time
+        if part > 0 and taken + time / 2 <= want * NO_MORE_THAN:
+            chosen.append(number)
+            taken += time
+    return [(taken, waiting.take(chosen))] if chosen else []
 
 
 def trigroup_from(latency_s: float, transfer_s: float, trigger_s: float, speed: float, overhead: float) -> float:

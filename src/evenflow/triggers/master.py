@@ -28,6 +28,11 @@ class Known:
     beat: Heartbeat
     shifts: dict[Number, Shift] = field(default_factory=dict)
 
+    @property
+    def coming_s(self) -> float:
+        """What is under way to it."""
+        return sum(shift.seconds for shift in self.shifts.values() if shift.seconds > 0)
+
     def load_s(self) -> float:
         """Return the load that it will have when everything under way has arrived."""
         return max(0.0, self.beat.load_s + sum(shift.seconds for shift in self.shifts.values()))
@@ -98,17 +103,19 @@ class TriggerMaster:
             known = self.known[name]
             load, beat = known.load_s(), known.beat
             asking = beat.asking and not known.shifts  # who is being served asks no more
-            found.append(WorkerLoad(name, load, beat.trigroup_s, beat.speed, beat.waiting, asking, now - beat.at))
+            age = now - beat.at
+            size, coming = beat.trigroup_s, known.coming_s
+            found.append(WorkerLoad(name, load, size, beat.speed, beat.waiting, asking, age, coming))
         return found
 
     def _decide(self, now: float) -> list[Any]:
         self._due = False
         self.decisions += 1
         commands: list[Any] = []
-        for giver, taker, seconds, groups, share in self.policy.decide(self.loads(now)):
+        for giver, taker, seconds, groups, share, after in self.policy.decide(self.loads(now)):
             self.instructions += 1
             number = (self._began, self.instructions)
-            commands.append(Send(giver, Instruct(number, taker, seconds, groups, share)))
+            commands.append(Send(giver, Instruct(number, taker, seconds, groups, share, after)))
             speeds = self.known[giver].beat.speed / self.known[taker].beat.speed
             self.known[giver].shifts[number] = Shift(now, -seconds, taker)
             self.known[taker].shifts[number] = Shift(now, seconds * speeds, giver)

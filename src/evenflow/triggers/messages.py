@@ -81,7 +81,7 @@ class Heartbeat(NamedTuple):
 class Instruct(NamedTuple):
     """Transfer instruction: give the taker so many groups, or with 0 as many as hold so many seconds of work.
 
-    With ``share`` it is that part of whatever waits when the instruction arrives.
+    With ``share`` it is that part of whatever waits when the instruction arrives, behind the first ``after`` of it.
     """
 
     number: Number
@@ -89,6 +89,7 @@ class Instruct(NamedTuple):
     seconds: float
     groups: int = 0
     share: float = 0.0
+    after: float = 0.0
 
 
 # -- between a worker and its driver --------------------------------------------------------------------

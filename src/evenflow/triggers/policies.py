@@ -12,7 +12,10 @@ from evenflow.triggers.settings import BalancerSettings
 
 
 class WorkerLoad(NamedTuple):
-    """What the master knows of one worker: its workload in seconds on itself, with transfers under way counted."""
+    """What the master knows of one worker: its workload in seconds on itself, with transfers under way counted.
+
+    Of this load ``coming_s`` is still on the way to it, and the rest was there ``age_s`` ago.
+    """
 
     id: str
     load_s: float
@@ -21,16 +24,21 @@ class WorkerLoad(NamedTuple):
     waiting: int = 0
     asking: bool = False
     age_s: float = 0.0
+    coming_s: float = 0.0
 
 
 class Transfer(NamedTuple):
-    """So many groups, or with 0 so many seconds of the giver's work, or a share of it, go to the taker."""
+    """So many groups, or with 0 so many seconds of the giver's work, go to the taker.
+
+    With ``share`` it is that part of what waits behind the first ``after`` of the giver's work.
+    """
 
     giver: str
     taker: str
     seconds: float
     groups: int = 0
     share: float = 0.0
+    after: float = 0.0
 
 
 class Policy(Protocol):
@@ -63,7 +71,7 @@ class Dlber:
         Examples
         --------
         >>> Dlber().decide([WorkerLoad("a", 8.0), WorkerLoad("b", 4.0), WorkerLoad("c", 5.0)])
-        [Transfer(giver='a', taker='b', seconds=1.0, groups=1, share=0.0)]
+        [Transfer(giver='a', taker='b', seconds=1.0, groups=1, share=0.0, after=0.0)]
         """
         known = {w.id: w for w in workers}
         load = {w.id: w.load_s for w in workers}
@@ -107,7 +115,7 @@ class FillToMean:
         Examples
         --------
         >>> FillToMean().decide([WorkerLoad("a", 9.0), WorkerLoad("b", 1.0), WorkerLoad("c", 2.0)])
-        [Transfer(giver='a', taker='b', seconds=3.0, groups=0, share=0.0), Transfer(giver='a', taker='c', seconds=2.0, groups=0, share=0.0)]
+        [Transfer(giver='a', taker='b', seconds=3.0, groups=0, share=0.0, after=0.0), Transfer(giver='a', taker='c', seconds=2.0, groups=0, share=0.0, after=0.0)]
         """
         if not workers:
             return []
@@ -136,19 +144,19 @@ class FillToMean:
 class AskWhenIdle:
     """Ours: a worker that runs dry asks at once, and the fullest queue is divided between the two.
 
-    Whenever heartbeats are fresh, the same is done for those that are below ``low`` of the mean: pages whose worker
+    Whenever heartbeats are fresh, the same is done for those that are below ``low`` of the mean: rows whose worker
     has a short queue would be computed again and again before the others' news arrive.
 
     Parameters
     ----------
     least_s
-        What asking costs: nobody gives whose queue would be empty before its group arrived.
+        What is worth the messages: nobody gives who has not this much more than twice what the taker has.
     low, fresh_s, level_above_s
         See above; a heartbeat is fresh for this long, and only queues longer than this are worth it on average.
     """
 
     least_s: float = 0.0
-    low: float = 0.8
+    low: float = 0.5
     fresh_s: float = 0.1
     level_above_s: float = 0.0
     asks: bool = True
@@ -160,7 +168,7 @@ class AskWhenIdle:
         --------
         >>> idle = WorkerLoad("b", 0.0, asking=True)
         >>> AskWhenIdle().decide([WorkerLoad("a", 8.0, waiting=9), idle, WorkerLoad("c", 3.0, waiting=3)])
-        [Transfer(giver='a', taker='b', seconds=4.0, groups=0, share=0.5)]
+        [Transfer(giver='a', taker='b', seconds=4.0, groups=0, share=0.5, after=0.0)]
         """
         takers = [w for w in workers if w.asking]
         if all(w.age_s <= self.fresh_s for w in workers):
@@ -169,21 +177,23 @@ class AskWhenIdle:
                 takers += [w for w in workers if not w.asking and w.load_s < self.low * mean]
         known = {w.id: w for w in workers}
         load = {w.id: w.load_s for w in workers}
-        fullest = [(-seconds, name) for name, seconds in load.items()]
+        # Nobody gives what has not come yet, or what was there and may have been run since.
+        left = {w.id: max(0.0, w.load_s - w.coming_s - w.age_s) for w in workers}
+        fullest = [(-seconds, name) for name, seconds in left.items()]
         heapify(fullest)
         transfers = []
         for taker in sorted(takers, key=lambda w: (w.load_s, w.id)):
-            while fullest and -fullest[0][0] != load[fullest[0][1]]:
+            while -fullest[0][0] != left[fullest[0][1]]:
                 heappop(fullest)  # an entry from before a transfer
             giver = known[fullest[0][1]]
-            full, low = load[giver.id], load[taker.id]
+            full, low = left[giver.id], load[taker.id]
             if full <= 2 * low + self.least_s:
                 break
-            seconds = (full - low) * taker.speed / (giver.speed + taker.speed)  # both will be done at the same time
-            transfers.append(Transfer(giver.id, taker.id, seconds, share=seconds / full))
-            load[giver.id] -= seconds
-            load[taker.id] += seconds * giver.speed / taker.speed
-            heappush(fullest, (-load[giver.id], giver.id))
+            share = taker.speed / (giver.speed + taker.speed)  # both will be done at the same time
+            seconds = (full - low) * share
+            transfers.append(Transfer(giver.id, taker.id, seconds, share=share, after=low / full))
+            left[giver.id] -= seconds
+            heappush(fullest, (-left[giver.id], giver.id))
         return transfers
 
 
@@ -214,7 +224,7 @@ def policy_named(name: str, balancer: BalancerSettings) -> Policy:
         return FillToMean(2 * balancer.asking_s, band=0.1)
     if name == "ask_when_idle":
         round_s = balancer.asking_s
-        return AskWhenIdle(8 * round_s, fresh_s=20 * round_s, level_above_s=20 * round_s)
+        return AskWhenIdle(balancer.worth_s, fresh_s=20 * round_s, level_above_s=20 * round_s)
     if name == "none":
         return NoBalancing()
     raise BadInput(repr(name), nearest(name, POLICIES), "policy")

@@ -34,6 +34,11 @@ class BalancerSettings:
         """How long it takes from asking for work until a small group is there."""
         return self.decision_s + 3 * self.latency_s
 
+    @property
+    def worth_s(self) -> float:
+        """How much more work than its own makes it worth asking: less is run sooner than it is moved and told."""
+        return 8 * self.asking_s
+
     def check_tunder(self, trigger_s: float, where: str = "--set tunder_s") -> None:
         """Refuse a ``tunder_s`` with which a low-load worker would run dry before its group arrives (section 2.2).
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from heapq import nlargest
 from typing import Any
 
 from evenflow.actor import Note, Received, Save, Send, Started, Wake, Woken
 from evenflow.triggers.app import VERSION, Key, Row, RowView, TriggerApp, Write
 from evenflow.triggers.channel import Ack, Channels, Packet
 from evenflow.triggers.estimate import ESTIMATORS, WorkloadEstimator
-from evenflow.triggers.grouping import form_groups
+from evenflow.triggers.grouping import deal, form_groups
+from evenflow.triggers.heartbeat import Pulse
 from evenflow.triggers.leases import Copies, Leases
 from evenflow.triggers.messages import (
     NO_NUMBER,
@@ -35,10 +35,7 @@ from evenflow.triggers.settings import WorkerSettings
 from evenflow.triggers.store import Rows
 from evenflow.triggers.waiting import Invocation, Waiting
 
-FIRST_PART, NEXT_PART = 16, 16  # triggers in the first message of a group, and how much larger each next one is
-
-MOST_HEARD = 16  # heartbeats of others that go to the master when asking: the fullest
-NEVER = float("-inf")
+FIRST_PART, NEXT_PART = 256, 16  # triggers in the first message of a group, and how much larger each next one is
 
 Homes = Callable[[str, Key], str]
 """Table and key of a row to the worker where its data is."""
@@ -107,9 +104,8 @@ class TriggerWorker:
         self._out: dict[str, list[Any]] = {}
         self._events: dict[str, list[Write]] = {}
         self._commands: list[Any] = []
-        self._told_s = self._now = 0.0
-        self._asked = NEVER
-        self._heard: dict[str, Heartbeat] = {}
+        self._now = 0.0
+        self._pulse = Pulse(settings)
         self._resending = False
 
     # -- the door -------------------------------------------------------------------------------
@@ -147,6 +143,10 @@ class TriggerWorker:
     def load_s(self) -> float:
         """The workload in seconds on this worker."""
         return self.state.waiting.load(self.state.estimate)
+
+    @property
+    def _idle(self) -> bool:
+        return not (self.state.waiting or self.state.running)
 
     @property
     def quiet(self) -> bool:
@@ -190,7 +190,7 @@ class TriggerWorker:
         kind = type(body)
         if kind is Events:
             if body.beat is not None:
-                self._heard[sender] = body.beat
+                self._pulse.heard[sender] = body.beat
             for write in body.writes:
                 self._apply(write)
         elif kind is tuple:  # several bodies that one event brought about
@@ -236,27 +236,8 @@ class TriggerWorker:
             state.ticket += 1
             state.running[state.ticket] = (invocation, view, row[VERSION])
             self._commands.append(Execute(state.ticket, invocation.trigger, invocation.size))
-        if self.settings.asks and self.master:
-            self._watch(now)
-
-    def _watch(self, now: float) -> None:
-        """Ask as soon as there is little to do here and more elsewhere; tell the master of much that nobody knows of."""
-        load, known = self.load_s, self._told_s
-        if load > 2 * known + self.settings.trigroup_s or (self._low(load) and self._may_ask(load, now)):
+        if self.settings.asks and self.master and self._pulse.due(self.load_s, now, idle=self._idle):
             self._beat(now)
-
-    def _may_ask(self, load: float, now: float) -> bool:
-        if self._asked == NEVER and not self._heard:
-            return True
-        if now < self._asked + self.settings.patience_s:
-            return False
-        left = max((beat.load_s - (now - beat.at) for beat in self._heard.values()), default=0.0)
-        return left > 2 * load + self.settings.worth_s
-
-    def _low(self, load: float) -> bool:
-        return self.settings.asks and (
-            load < self.settings.ask_below_s or not (self.state.waiting or self.state.running)
-        )
 
     def _executed(self, event: Executed, now: float) -> None:
         state = self.state
@@ -360,11 +341,11 @@ class TriggerWorker:
         number = instruct.number
         if number <= state.gave[0]:
             return  # repeated on the way
-        seconds = instruct.share * self.load_s if instruct.share else instruct.seconds
-        prefer_own = instruct.share > 0  # what is borrowed would have to go home first
-        groups = form_groups(
-            state.waiting, state.estimate, self.settings.trigroup_s, seconds, instruct.groups, prefer_own=prefer_own
-        )
+        if instruct.share:
+            groups = deal(state.waiting, state.estimate, instruct.share, instruct.after)
+        else:
+            size = self.settings.trigroup_s
+            groups = form_groups(state.waiting, state.estimate, size, instruct.seconds, instruct.groups)
         state.gave = (number, sum(work for work, _ in groups))
         self._count("groups", len(groups))
         leaving = [invocation for _, group in groups for invocation in group]  # they travel together
@@ -375,7 +356,7 @@ class TriggerWorker:
                 self._release(invocation)
             self._count("returns")
             self._send(home, Return(number, tuple(i.lease for i in going), instruct.taker))
-        self._told_s = max(0.0, self._told_s - state.gave[1])  # the master counts with it
+        self._pulse.gave(state.gave[1])
         if self.settings.asks and not groups:
             self._beat(now)  # whoever asked is to be served from somewhere else
 
@@ -451,9 +432,7 @@ class TriggerWorker:
         for invocation in lend.invocations:
             self.state.copies.need(home, self._place(invocation))
             self.state.waiting.add(invocation)
-        if lend.number != NO_NUMBER:  # the last part
-            self._asked = NEVER
-            self._told_s = self.load_s  # the master counts with it
+        self._pulse.took(lend.number, self.load_s)
 
     def _release(self, invocation: Invocation) -> None:
         self.state.copies.release(invocation.home, self._place(invocation))
@@ -463,18 +442,11 @@ class TriggerWorker:
     def _beat(self, now: float, what: str = "asks") -> None:
         if self.master:
             self._count(what)
-            beat = self._beat_now(now)
-            if beat.asking:
-                self._asked = now
-            heard = nlargest(MOST_HEARD, self._heard.items(), key=lambda item: item[1].load_s)
-            self._commands.append(Send(self.master, beat._replace(heard=tuple(heard))))
+            self._commands.append(Send(self.master, self._pulse.with_heard(self._beat_now(now))))
 
     def _beat_now(self, now: float) -> Heartbeat:
-        state, settings = self.state, self.settings
-        self._told_s = self.load_s
-        asking = self._low(self._told_s)
-        waiting, size, speed = len(state.waiting), settings.trigroup_s, settings.speed
-        return Heartbeat(self._told_s, waiting, size, speed, now, asking, state.gave, state.took)
+        state = self.state
+        return self._pulse.beat(self.load_s, len(state.waiting), now, state.gave, state.took, idle=self._idle)
 
     def _send(self, to: str, body: Any) -> None:
         self._flush_events(to)  # what was fired before must arrive before
