@@ -13,7 +13,7 @@ from evenflow.triggers.pagerank import DIST, page_rows, pagerank
 from evenflow.triggers.policies import FillToMean
 from evenflow.triggers.settings import WorkerSettings
 
-TOLERANCE = 1e-3
+TOLERANCE = 1e-2
 LANES = 2
 GRAPH = power_law(150, np.random.default_rng(1), mean=5.0)
 
@@ -24,7 +24,7 @@ def trigger_run(spark, folder: str) -> TriggerRun:
 
     homes = skewed_homes(GRAPH.pages, LANES, 1.5, np.random.default_rng(2))
     worker = WorkerSettings(heartbeat_s=0.0, trigroup_s=0.0005, estimate="line", first_s=1e-4, reads="end", direct=True)
-    run = TriggerRun(spark, Placed(app, homes, worker), LANES, FillToMean(0.0005), 0.01, 0.002, folder)
+    run = TriggerRun(spark, Placed(app, homes, worker), LANES, FillToMean(0.0005), 0.05, 0.005, folder)
     if not run.resume():
         shares = [[page for page in GRAPH.pages if homes[page] == lane] for lane in range(LANES)]
         run.start(lambda lane: page_rows(app(), GRAPH.links, GRAPH.linked, shares[lane]), (DIST,))
