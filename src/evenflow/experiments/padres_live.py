@@ -22,7 +22,7 @@ class LiveSettings:
     subscriptions: int = setting(100_000, "subscriptions, all of which join one broker", low=1, high=2_000_000)
     brokers: int = setting(8, "edge brokers, each a lane", low=2, high=64)
     clusters: int = setting(2, "clusters", low=1, high=16)
-    batches: int = setting(40, "micro-batches", low=2, high=10_000)
+    batches: int = setting(80, "micro-batches", low=2, high=10_000)
     rows: int = setting(200, "publications of a batch", low=10, high=10_000)
     overload: float = setting(2.0, "how much faster publications come than one broker could match them", low=0.1)
     batch_s: float = setting(15.0, "seconds of the thesis that a batch stands for", low=0.1)
