@@ -106,6 +106,16 @@ def test_results_stay_right_while_subscriptions_come_and_go(
             earlier = found, wanted
 
 
+def test_an_index_that_lost_most_is_as_small_as_a_new_one():
+    lines = [f"[x,>,{n}]" for n in range(1000)]
+    kept = {n: parse_subscription(line) for n, line in enumerate(lines[:300])}
+    index = Index((n, parse_subscription(line)) for n, line in enumerate(lines))
+    for name in range(300, 1000):
+        index.remove(name)
+    assert index.match(pa.table({"x": [250]})).lists().to_pylist() == [list(range(250))]
+    assert index.nbytes <= Index(kept.items()).nbytes
+
+
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32), count=st.sampled_from([3, 700]), events=st.sampled_from([1, 64, 1500]))
 def test_engines_agree_on_many_events(seed: int, count: int, events: int) -> None:

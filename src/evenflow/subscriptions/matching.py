@@ -242,7 +242,7 @@ class Index:
             self._keep_ids()
             self._added.append(Predicates.joined(_laid_out(self._waiting)))
             self._waiting = []
-        if sum(part.count for part in self._added) + self._dead > self._rebuild_at():
+        if sum(part.count for part in self._added) + self._dead > self._rebuild_at() or 2 * self._dead > self._size:
             self._rebuild()
         while len(self._added) > 1 and self._added[-2].count < GROWTH * self._added[-1].count:
             self._added[-2:] = [Predicates.joined(self._added[-2:])]
