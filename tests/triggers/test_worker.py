@@ -6,11 +6,12 @@ import pytest
 
 from evenflow.actor import Received, Send, Started
 from evenflow.triggers.app import NO_ENTRY, VERSION, TriggerApp, Write
+from evenflow.triggers.lending import FIRST_PART, NEXT_PART
 from evenflow.triggers.master import TriggerMaster
 from evenflow.triggers.messages import Events, Execute, Executed, Heartbeat, Instruct, Lend, Result
 from evenflow.triggers.policies import NoBalancing
 from evenflow.triggers.settings import WorkerSettings
-from evenflow.triggers.worker import FIRST_PART, NEXT_PART, TriggerWorker
+from evenflow.triggers.worker import TriggerWorker
 
 
 def telling() -> TriggerApp:

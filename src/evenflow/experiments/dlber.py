@@ -21,6 +21,7 @@ from evenflow.triggers.policies import Policy, policy_named
 from evenflow.triggers.settings import BalancerSettings, WorkerSettings
 
 IDEAL = "shared_queue"
+OURS = ("fill_to_mean", "ask_when_idle")
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,9 @@ class Settings:
     estimate: Literal["mean", "line"] | None = setting(
         None, "predicted time: mean per type (published), or line over degree; none is mean for dlber, else line"
     )
-
+    order: Literal["arrival", "gain"] | None = setting(
+        None, "which trigger runs first: the oldest, or what changes most per second; none is gain for ours alone"
+    )
     reads: Literal["start", "end"] = setting(
         "start", "whether an execution reads its row when it starts or when it ends; the text is silent on it"
     )
@@ -98,8 +101,10 @@ def play(settings: Settings, seed: int, policy: str, graph: Graph, trace: TraceW
     workers = settings.workers
     speeds = [settings.spread ** (-n / max(1, workers - 1)) for n in range(workers)]
     asks = policy == "ask_when_idle"
+    order = settings.order or ("gain" if policy in OURS else "arrival")
     worker = WorkerSettings(
         coalesce=settings.coalesce,
+        order=order,
         heartbeat_s=balancer.heartbeat_s,
         trigroup_s=balancer.trigroup_s,
         estimate=settings.estimate or ("mean" if policy == "dlber" else "line"),
@@ -113,7 +118,14 @@ def play(settings: Settings, seed: int, policy: str, graph: Graph, trace: TraceW
     chosen: Policy | None = None
     if policy == IDEAL:
         homes = dict.fromkeys(graph.pages, 0)
-        worker = WorkerSettings(coalesce=settings.coalesce, heartbeat_s=0.0, slots=workers, reads=settings.reads)
+        worker = WorkerSettings(
+            coalesce=settings.coalesce,
+            order=order,
+            heartbeat_s=0.0,
+            estimate="line",
+            slots=workers,
+            reads=settings.reads,
+        )
         speeds = [1.0]
     else:
         homes = skewed_homes(graph.pages, workers, settings.skew, np.random.default_rng([seed, 2]))

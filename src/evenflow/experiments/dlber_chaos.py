@@ -36,6 +36,7 @@ class ChaosSettings:
     loss: float = setting(0.05, "loss per message", low=0.0, high=0.5)
     duplication: float = setting(0.05, "duplication per message", low=0.0, high=0.5)
     reordering: float = setting(0.05, "reordering per message", low=0.0, high=0.5)
+    order: Literal["arrival", "gain"] | None = setting(None, "which trigger runs first; none is gain for even seeds")
     ablate: Literal["none", "channel", "durable"] = setting("none", "what is taken away to show that it is needed")
 
 
@@ -110,6 +111,7 @@ def run(settings: ChaosSettings, seed: int, trace: TraceWriter | None) -> Mappin
         on_fault=on_fault,
     )
     worker = WorkerSettings(
+        order=settings.order or ("arrival" if seed % 2 else "gain"),
         heartbeat_s=0.2,
         trigroup_s=0.05,
         estimate="line",

@@ -131,6 +131,7 @@ class Trigger:
     """One registered trigger: the columns of one table that it watches, its condition and its action.
 
     ``size`` says how large a row is for the action (links, entries …); better estimates of its time need it.
+    ``matters`` says how much running it now would change; a worker may run first what changes most per second.
     """
 
     name: str
@@ -139,6 +140,7 @@ class Trigger:
     action: Callable[[RowView], None]
     when: Condition | None = None
     size: Size | None = None
+    matters: Size | None = None
 
 
 class TriggerApp:
@@ -173,11 +175,16 @@ class TriggerApp:
         self.tables[name] = columns
 
     def on(
-        self, *places: str, when: Condition | None = None, size: Size | None = None
+        self,
+        *places: str,
+        when: Condition | None = None,
+        size: Size | None = None,
+        matters: Size | None = None,
     ) -> Callable[[Callable[[RowView], None]], Callable[[RowView], None]]:
         """Register the decorated function for changes of ``"table.column"``; several columns of one table may be named.
 
         ``when`` is the condition: it reads the row as it is after the change and says whether the action is invoked.
+        ``size`` and ``matters`` are explained at :class:`Trigger`; what matters infinitely goes before everything.
         """
         watched = [self._place(place) for place in places]
         tables = {table for table, _ in watched}
@@ -188,7 +195,8 @@ class TriggerApp:
             name = action.__name__
             if name in self.triggers:
                 raise BadInput(f"trigger {name!r} twice", "one function per name", f"app {self.name}")
-            trigger = Trigger(name, watched[0][0], tuple(column for _, column in watched), action, when, size)
+            columns = tuple(column for _, column in watched)
+            trigger = Trigger(name, watched[0][0], columns, action, when, size, matters)
             self.triggers[name] = trigger
             for place in watched:
                 self.watching[place] = (*self.watching.get(place, ()), trigger)

@@ -87,7 +87,7 @@ def deal(
     """Take a share of the work out of a queue, evenly from its head to its end: ours, for who asks.
 
     The part ``after`` of the work, at the head, stays: the taker has as much to do before it comes to what it gets.
-    So both go on in the order in which triggers came, as if they had one queue. With the longest first, as published,
+    So both go on in the order of the queue, as if they had one. With the longest first, as published,
     hubs would run at once, and again for all the news that come from what waits elsewhere.
     Borrowed triggers are taken only when there are too few others: they have to go home first.
 
@@ -109,7 +109,7 @@ def deal(
     head = after * waiting.load(estimate)
     rest: list[tuple[int, float, bool]] = []
     passed = total = own = 0.0
-    for number, invocation in waiting.items.items():
+    for number, invocation in waiting.in_order():
         at_zero, slope = lines[invocation.trigger]
         time = at_zero + slope * invocation.size
         if passed * NO_MORE_THAN >= head:

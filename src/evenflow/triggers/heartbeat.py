@@ -20,13 +20,15 @@ class Pulse:
     """What one worker has told and heard; it is not saved: after a crash a worker tells and hears anew."""
 
     settings: WorkerSettings
-    told_s: float = 0.0  # the load that the master counts with
+    told_s: float = 0.0  # the load that others count with, and since when
+    told_at: float = 0.0
     asked: float = NEVER
     heard: dict[str, Heartbeat] = field(default_factory=dict)
 
     def due(self, load_s: float, now: float, *, idle: bool) -> bool:
         """Say whether to tell the master now: of little to do here and more elsewhere, or of much that is news."""
-        if load_s > 2 * self.told_s + self.settings.trigroup_s:
+        believed_s = max(0.0, self.told_s - (now - self.told_at))
+        if load_s > 2 * believed_s + self.settings.worth_s:
             return True
         return self.low(load_s, idle=idle) and self._may_ask(load_s, now)
 
@@ -46,7 +48,7 @@ class Pulse:
         self, load_s: float, waiting: int, now: float, gave: tuple[Number, float], took: Number, *, idle: bool
     ) -> Heartbeat:
         """Return the heartbeat of this moment."""
-        self.told_s = load_s
+        self.told_s, self.told_at = load_s, now
         settings = self.settings
         asking = self.low(load_s, idle=idle)
         return Heartbeat(load_s, waiting, settings.trigroup_s, settings.speed, now, asking, gave, took)

@@ -102,9 +102,11 @@ class Copies:
         """Return a row."""
         return self.held[home, *place].row
 
-    def refresh(self, home: str, news: Refresh, rows: Any) -> None:
-        """Let a row follow its home, if it is still here."""
+    def refresh(self, home: str, news: Refresh, rows: Any) -> Row | None:
+        """Let a row follow its home; return it, if it is still here."""
         copy = self.held.get((home, news.table, news.key))
-        if copy is not None:
-            rows.change(copy.row, news.column, news.entry, news.value)
-            copy.row[VERSION] = news.version
+        if copy is None:
+            return None
+        rows.change(copy.row, news.column, news.entry, news.value)
+        copy.row[VERSION] = news.version
+        return copy.row

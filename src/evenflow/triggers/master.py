@@ -28,10 +28,9 @@ class Known:
     beat: Heartbeat
     shifts: dict[Number, Shift] = field(default_factory=dict)
 
-    @property
-    def coming_s(self) -> float:
-        """What is under way to it."""
-        return sum(shift.seconds for shift in self.shifts.values() if shift.seconds > 0)
+    def coming_s(self, since: float) -> float:
+        """Return what was ordered for it after a moment; what is older has come, though no heartbeat says so yet."""
+        return sum(shift.seconds for shift in self.shifts.values() if shift.seconds > 0 and shift.at > since)
 
     def load_s(self) -> float:
         """Return the load that it will have when everything under way has arrived."""
@@ -104,7 +103,7 @@ class TriggerMaster:
             load, beat = known.load_s(), known.beat
             asking = beat.asking and not known.shifts  # who is being served asks no more
             age = now - beat.at
-            size, coming = beat.trigroup_s, known.coming_s
+            size, coming = beat.trigroup_s, known.coming_s(now - self.settle_s)
             found.append(WorkerLoad(name, load, size, beat.speed, beat.waiting, asking, age, coming))
         return found
 

@@ -7,10 +7,11 @@ that only scales every rank by the same factor.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from evenflow.triggers.app import Entries, Key, Numbers, Row, RowView, TriggerApp
+from evenflow.triggers.app import Key, Numbers, Row, RowView, TriggerApp
 from evenflow.triggers.store import Rows
 
 DIST, SUM = "PageRankDist", "PageRankSum"
@@ -32,14 +33,17 @@ def pagerank(tolerance: float = 0.05, damping: float = 0.85, *, lazy: bool = Fal
         Published is to add it up whenever it changes; most changes after an update of the links are too small to matter.
     """
     app = TriggerApp("pagerank")
-    app.table(PAGES, rank=1.0, told=0.0, links=(), told_links=(), weights=Numbers() if lazy else Entries())
+    app.table(PAGES, rank=1.0, told=0.0, links=(), told_links=(), weights=Numbers())
 
     def to_tell(row: Row) -> bool:
         if row["links"] is not row["told_links"] and row["links"] != row["told_links"]:
             return True
         return bool(abs(row["rank"] - row["told"]) > tolerance)
 
-    @app.on("pages.rank", "pages.links", when=to_tell, size=lambda row: len(row["links"]))
+    def at_once(_: Row) -> float:
+        return math.inf  # cheap, and whoever adds up before it was told adds up in vain
+
+    @app.on("pages.rank", "pages.links", when=to_tell, size=lambda row: len(row["links"]), matters=at_once)
     def PageRankDist(row: RowView) -> None:  # noqa: N802 - the published name
         links, rank = row["links"], row["rank"]
         before = row["told_links"]
@@ -50,13 +54,16 @@ def pagerank(tolerance: float = 0.05, damping: float = 0.85, *, lazy: bool = Fal
         if links:
             row.put(PAGES, links, "weights", row.key, rank / len(links))
 
-    def matters(row: Row) -> bool:
-        return bool(abs(1.0 - damping + damping * row["weights"].total - row["told"]) > tolerance)
+    def change(row: Row) -> float:
+        return float(abs(1.0 - damping + damping * row["weights"].total - row["told"]))
+
+    def to_add_up(row: Row) -> bool:
+        return change(row) > tolerance
 
     # What was told may be older than what came in meanwhile: then it is asked again whether that matters.
     events = ("pages.weights", "pages.told") if lazy else ("pages.weights",)
 
-    @app.on(*events, when=matters if lazy else None, size=lambda row: len(row["weights"]))
+    @app.on(*events, when=to_add_up if lazy else None, size=lambda row: len(row["weights"]), matters=change)
     def PageRankSum(row: RowView) -> None:  # noqa: N802 - the published name
         row["rank"] = 1.0 - damping + damping * sum(row["weights"].values())
 

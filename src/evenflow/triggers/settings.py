@@ -65,6 +65,9 @@ class WorkerSettings:
     ----------
     coalesce
         Whether at most one trigger per row and type waits; otherwise every change event queues one.
+    order
+        Whether triggers run in the order of their ``arrival``, or first those with the largest ``gain``: what their
+        application says they would change, per predicted second.
     speed, slots
         How fast it runs triggers, and how many at once.
     heartbeat_s
@@ -94,6 +97,7 @@ class WorkerSettings:
     """
 
     coalesce: bool = True
+    order: Literal["arrival", "gain"] = "arrival"
     speed: float = 1.0
     slots: int = 1
     heartbeat_s: float = 5.0

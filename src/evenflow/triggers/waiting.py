@@ -1,14 +1,20 @@
-"""The waiting queue of a worker: first come, first run; with coalescing at most one waiting trigger per row and type."""
+"""The waiting queue of a worker: largest gain first, then first come, first run.
+
+With coalescing at most one trigger per row and type waits.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 from evenflow.triggers.app import Key
 from evenflow.triggers.estimate import WorkloadEstimator
+
+WORTH_MORE = 1.25  # a gain that has grown by less keeps its place
 
 
 class Invocation(NamedTuple):
@@ -20,46 +26,88 @@ class Invocation(NamedTuple):
     home: str = ""
     lease: int = 0
 
+    @property
+    def who(self) -> tuple[str, str, Key]:
+        """Whose row, which trigger, which row."""
+        return self.home, self.trigger, self.key
+
 
 @dataclass(slots=True)
 class Waiting:
-    """Invocations in the order in which they came, with what their load depends on kept per type."""
+    """Invocations in the order in which they came, with what their load depends on kept per type.
+
+    Examples
+    --------
+    >>> queue = Waiting()
+    >>> for key, gain in ((1, 0.0), (2, 3.0), (3, 2.0)):
+    ...     _ = queue.add(Invocation("a", key), gain)
+    >>> queue.raised(("", "a", 3), 5.0)
+    >>> [queue.pop().key for _ in range(3)]
+    [3, 2, 1]
+    """
 
     coalesce: bool = True
     items: OrderedDict[int, Invocation] = field(default_factory=OrderedDict)
-    present: set[tuple[str, Key]] = field(default_factory=set)
+    present: dict[tuple[str, str, Key], int] = field(default_factory=dict)  # the last of each
     sums: dict[str, list[float]] = field(default_factory=dict)  # type → how many, Σ sizes
     number: int = 0
     ranked: tuple[object, list[int]] | None = None  # how and in which order groups are taken; see ``grouping``
+    gains: dict[int, float] = field(default_factory=dict)
+    best: list[tuple[float, int]] = field(default_factory=list)  # a heap; entries that are out of date stay in it
 
     def __len__(self) -> int:
         return len(self.items)
 
-    def add(self, invocation: Invocation) -> bool:
-        """Append one; with coalescing one that waits already says it all."""
-        if self.coalesce and not invocation.home:
-            who = (invocation.trigger, invocation.key)
-            if who in self.present:
-                return False
-            self.present.add(who)
+    def add(self, invocation: Invocation, gain: float = 0.0) -> bool:
+        """Append one; with coalescing one that waits already says it all, and at most its gain is larger now."""
+        who = invocation.who
+        if self.coalesce and not invocation.home and who in self.present:
+            self.raised(who, gain)
+            return False
         self.number += 1
+        if self.coalesce:
+            self.present[who] = self.number
         self.items[self.number] = invocation
         self.ranked = None
         self._count(invocation, 1)
+        self._rank(self.number, gain)
         return True
 
-    def pop(self) -> Invocation:
-        """Take the oldest."""
-        _, invocation = self.items.popitem(last=False)
-        self._gone(invocation)
-        return invocation
+    def raised(self, who: tuple[str, str, Key], gain: float) -> None:
+        """Let one that waits go earlier, if its gain is clearly larger than before."""
+        number = self.present.get(who)
+        if number is not None and gain > WORTH_MORE * self.gains.get(number, 0.0):
+            self._rank(number, gain)
+
+    def _rank(self, number: int, gain: float) -> None:
+        self.gains.pop(number, None)
+        if gain > 0:
+            self.gains[number] = gain
+            heappush(self.best, (-gain, number))
+
+    def pop(self, gain_now: Callable[[Invocation], float] | None = None) -> Invocation:
+        """Take the one with the largest gain, without any the oldest; one whose gain has gone down has to wait."""
+        while self.best:
+            negative, number = heappop(self.best)
+            if self.gains.get(number) != -negative:
+                continue
+            if gain_now is not None:
+                gain = gain_now(self.items[number])
+                if WORTH_MORE * gain < -negative:
+                    self._rank(number, gain)
+                    continue
+            return self._gone(number, self.items.pop(number))
+        return self._gone(*self.items.popitem(last=False))
 
     def take(self, numbers: Iterable[int]) -> list[Invocation]:
         """Take these out of the queue."""
-        found = [self.items.pop(number) for number in numbers]
-        for invocation in found:
-            self._gone(invocation)
-        return found
+        return [self._gone(number, self.items.pop(number)) for number in numbers]
+
+    def in_order(self) -> Iterable[tuple[int, Invocation]]:
+        """Return everything with its number, in the order in which it would be run."""
+        if not self.gains:
+            return self.items.items()
+        return sorted(self.items.items(), key=lambda item: (-self.gains.get(item[0], 0.0), item[0]))
 
     def load(self, estimate: WorkloadEstimator) -> float:
         """Return the workload: the sum of the predicted times of all that waits (*DLBer*, section 2.1)."""
@@ -69,10 +117,12 @@ class Waiting:
             total += count * at_zero + sizes * slope
         return total
 
-    def _gone(self, invocation: Invocation) -> None:
-        if self.coalesce and not invocation.home:
-            self.present.discard((invocation.trigger, invocation.key))
+    def _gone(self, number: int, invocation: Invocation) -> Invocation:
+        if self.present.get(invocation.who) == number:
+            del self.present[invocation.who]
+        self.gains.pop(number, None)
         self._count(invocation, -1)
+        return invocation
 
     def _count(self, invocation: Invocation, sign: int) -> None:
         sums = self.sums.setdefault(invocation.trigger, [0, 0.0])

@@ -6,19 +6,16 @@ Law: an invocation is waiting, running or lent, in one place; its effect is appl
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 from evenflow.actor import Note, Received, Save, Send, Started, Wake, Woken
-from evenflow.triggers.app import VERSION, Key, Row, RowView, TriggerApp, Write
+from evenflow.triggers.app import VERSION, Key, Row, RowView, Trigger, TriggerApp, Write
 from evenflow.triggers.channel import Ack, Channels, Packet
-from evenflow.triggers.estimate import ESTIMATORS, WorkloadEstimator
-from evenflow.triggers.grouping import deal, form_groups
+from evenflow.triggers.estimate import ESTIMATORS
 from evenflow.triggers.heartbeat import Pulse
-from evenflow.triggers.leases import Copies, Leases
+from evenflow.triggers.lending import lent, selected, taken_back
 from evenflow.triggers.messages import (
-    NO_NUMBER,
     Events,
     Execute,
     Executed,
@@ -32,34 +29,14 @@ from evenflow.triggers.messages import (
     Took,
 )
 from evenflow.triggers.settings import WorkerSettings
+from evenflow.triggers.state import WorkerState
 from evenflow.triggers.store import Rows
 from evenflow.triggers.waiting import Invocation, Waiting
 
-FIRST_PART, NEXT_PART = 256, 16  # triggers in the first message of a group, and how much larger each next one is
+LEAST_S = 1e-9  # no trigger is taken to need less
 
 Homes = Callable[[str, Key], str]
 """Table and key of a row to the worker where its data is."""
-
-
-@dataclass(slots=True)
-class WorkerState:
-    """Everything that a worker remembers; it can be pickled, saved and shipped."""
-
-    rows: Rows
-    waiting: Waiting
-    estimate: WorkloadEstimator
-    channels: Channels
-    running: dict[int, tuple[Invocation, RowView, int]] = field(default_factory=dict)
-    ticket: int = 0
-    applied: dict[tuple[str, Key], int] = field(default_factory=dict)  # version that the last applied effect had read
-    leases: Leases = field(default_factory=Leases)
-    copies: Copies = field(default_factory=Copies)
-    missed: dict[tuple[str, Key], int] = field(default_factory=dict)  # version at the last event while it was lent
-    gave: tuple[Number, float] = (NO_NUMBER, 0.0)
-    took: Number = NO_NUMBER
-    counts: dict[str, int] = field(default_factory=dict)
-    busy_s: float = 0.0
-    last_done: float = 0.0
 
 
 class TriggerWorker:
@@ -160,7 +137,7 @@ class TriggerWorker:
             self.restore(saved["state"])
             state = self.state
             for invocation, *_ in state.running.values():  # what was running had no effect yet
-                state.waiting.add(invocation)
+                self._wait(invocation)
             state.running.clear()
         else:
             for name in self._start:
@@ -199,7 +176,7 @@ class TriggerWorker:
         elif kind is Result:
             self._result(body, now)
         elif kind is Refresh:
-            self.state.copies.refresh(sender, body, self.state.rows)
+            self._refreshed(sender, body)
         elif kind is Lend:
             self._borrow(sender, body)
         elif kind is Return:
@@ -224,12 +201,9 @@ class TriggerWorker:
         """Start what can be started; an execution has its effect when its time is over."""
         state = self.state
         while state.waiting.items and len(state.running) < self.settings.slots:
-            invocation = state.waiting.pop()
+            invocation = state.waiting.pop(self._gain_now)
             trigger = self.app.triggers[invocation.trigger]
-            if invocation.home:
-                row = state.copies.row(invocation.home, (trigger.table, invocation.key))
-            else:
-                row = state.rows.get(trigger.table, invocation.key)
+            row = self._row(invocation)
             view = RowView(trigger.table, invocation.key, row)
             if self.settings.reads == "start":
                 trigger.action(view)
@@ -317,7 +291,7 @@ class TriggerWorker:
             for trigger in watching:
                 self._invoke(trigger, key, row)
 
-    def _invoke(self, trigger: Any, key: Key, row: Row) -> None:
+    def _invoke(self, trigger: Trigger, key: Key, row: Row) -> None:
         who = (trigger.name, key)
         holds = trigger.when is None or trigger.when(row)
         lent = who in self.state.leases.lent
@@ -328,7 +302,26 @@ class TriggerWorker:
         if not holds:
             return
         size = trigger.size(row) if trigger.size is not None else 0.0
-        self.state.waiting.add(Invocation(trigger.name, key, size))
+        self.state.waiting.add(Invocation(trigger.name, key, size), self._gain(trigger, row, size))
+
+    def _wait(self, invocation: Invocation) -> None:
+        """Let one wait that was invoked before."""
+        self.state.waiting.add(invocation, self._gain_now(invocation))
+
+    def _gain_now(self, invocation: Invocation) -> float:
+        return self._gain(self.app.triggers[invocation.trigger], self._row(invocation), invocation.size)
+
+    def _gain(self, trigger: Trigger, row: Row, size: float) -> float:
+        """Return what it would change, per predicted second."""
+        if self.settings.order == "arrival" or trigger.matters is None:
+            return 0.0
+        at_zero, slope = self.state.estimate.line(trigger.name)
+        return trigger.matters(row) / max(at_zero + slope * size, LEAST_S)
+
+    def _row(self, invocation: Invocation) -> Row:
+        """Return the row that it is for, or our copy of it."""
+        place = self._place(invocation)
+        return self.state.copies.row(invocation.home, place) if invocation.home else self.state.rows.get(*place)
 
     def _runs(self, who: tuple[str, Key]) -> bool:
         return any((i.trigger, i.key) == who and not i.home for i, *_ in self.state.running.values())
@@ -341,11 +334,7 @@ class TriggerWorker:
         number = instruct.number
         if number <= state.gave[0]:
             return  # repeated on the way
-        if instruct.share:
-            groups = deal(state.waiting, state.estimate, instruct.share, instruct.after)
-        else:
-            size = self.settings.trigroup_s
-            groups = form_groups(state.waiting, state.estimate, size, instruct.seconds, instruct.groups)
+        groups = selected(state, instruct, self.settings.trigroup_s)
         state.gave = (number, sum(work for work, _ in groups))
         self._count("groups", len(groups))
         leaving = [invocation for _, group in groups for invocation in group]  # they travel together
@@ -361,24 +350,10 @@ class TriggerWorker:
             self._beat(now)  # whoever asked is to be served from somewhere else
 
     def _lend(self, group: list[Invocation], number: Number, taker: str, now: float) -> None:
-        if not group:
-            return
-        rows = {}
-        leased = []
-        for invocation in group:
-            place = self._place(invocation)
-            lease = self.state.leases.grant(invocation.trigger, *place, taker, now)
-            rows[place] = self.state.rows.copied(*place)
-            leased.append(invocation._replace(home=self.name, lease=lease))
-        self._count("lent", len(group))
-        for begin, end in _parts(len(leased)):
+        for lend in lent(self.app, self.state, self.name, group, number, taker, now):
+            self._count("lent", len(lend.invocations))
             self._count("lends")
-            part = tuple(leased[begin:end])
-            needed = {place: rows[place] for place in map(self._place, part)}
-            self._send(taker, Lend(number if end == len(leased) else NO_NUMBER, part, needed))
-
-    def _place(self, invocation: Invocation) -> tuple[str, Key]:
-        return self.app.triggers[invocation.trigger].table, invocation.key
+            self._send(taker, lend)
 
     def _result(self, result: Result, now: float) -> None:
         lease = self.state.leases.close(result.lease)
@@ -398,30 +373,19 @@ class TriggerWorker:
 
     def _returned(self, body: Return, now: float) -> None:
         """Take leases back that are to go to another worker."""
-        group = self._taken_back(body.leases)
+        group = taken_back(self.app, self.state, body.leases)
         if body.taker == self.name:
             for invocation in group:
-                self.state.waiting.add(invocation)
+                self._wait(invocation)
         else:
             self._lend(group, body.number, body.taker, now)
 
     def _overdue(self, now: float) -> None:
         """Take back what a worker that may be lost has not returned in time; a late result has no effect."""
-        for invocation in self._taken_back(self.state.leases.overdue(now - self.settings.lease_s)):
+        overdue = self.state.leases.overdue(now - self.settings.lease_s)
+        for invocation in taken_back(self.app, self.state, overdue):
             self._count("taken_back")
-            self.state.waiting.add(invocation)
-
-    def _taken_back(self, numbers: Iterable[int]) -> list[Invocation]:
-        """Close leases; return what is to be run instead."""
-        found = []
-        for number in numbers:
-            lease = self.state.leases.close(number)
-            if lease is not None:
-                self.state.missed.pop(lease.who, None)
-                trigger = self.app.triggers[lease.trigger]
-                size = trigger.size(self.state.rows.get(lease.table, lease.key)) if trigger.size is not None else 0.0
-                found.append(Invocation(lease.trigger, lease.key, size))
-        return found
+            self._wait(invocation)
 
     # -- borrowing ------------------------------------------------------------------------------
 
@@ -431,8 +395,20 @@ class TriggerWorker:
             self.state.copies.put(home, place, row)
         for invocation in lend.invocations:
             self.state.copies.need(home, self._place(invocation))
-            self.state.waiting.add(invocation)
+            self._wait(invocation)
         self._pulse.took(lend.number, self.load_s)
+
+    def _refreshed(self, home: str, news: Refresh) -> None:
+        row = self.state.copies.refresh(home, news, self.state.rows)
+        if row is None or self.settings.order == "arrival":
+            return
+        for trigger in self.app.triggers.values():
+            if trigger.table == news.table and trigger.matters is not None:
+                size = trigger.size(row) if trigger.size is not None else 0.0
+                self.state.waiting.raised((home, trigger.name, news.key), self._gain(trigger, row, size))
+
+    def _place(self, invocation: Invocation) -> tuple[str, Key]:
+        return self.app.triggers[invocation.trigger].table, invocation.key
 
     def _release(self, invocation: Invocation) -> None:
         self.state.copies.release(invocation.home, self._place(invocation))
@@ -474,14 +450,6 @@ class TriggerWorker:
 
     def _count(self, what: str, by: int = 1) -> None:
         self.state.counts[what] = self.state.counts.get(what, 0) + by
-
-
-def _parts(count: int) -> Iterator[tuple[int, int]]:
-    """Divide a group: its first part is on the way only shortly, and there is work until the next is there."""
-    begin, size = 0, FIRST_PART
-    while begin < count:
-        yield begin, min(count, begin + size)
-        begin, size = begin + size, size * NEXT_PART
 
 
 def _messages(bodies: list[Any]) -> list[list[Any]]:

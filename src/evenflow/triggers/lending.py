@@ -1,0 +1,58 @@
+"""Groups that leave a worker and come back to it: what goes, with which leases and rows; nothing is sent from here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from evenflow.triggers.app import TriggerApp
+from evenflow.triggers.grouping import deal, form_groups
+from evenflow.triggers.messages import NO_NUMBER, Instruct, Lend, Number
+from evenflow.triggers.state import WorkerState
+from evenflow.triggers.waiting import Invocation
+
+FIRST_PART, NEXT_PART = 256, 16  # triggers in the first message of a group, and how much larger each next one is
+
+
+def selected(state: WorkerState, instruct: Instruct, trigroup_s: float) -> list[tuple[float, list[Invocation]]]:
+    """Take the groups that an instruction wants out of the queue, each with its predicted seconds."""
+    if instruct.share:
+        return deal(state.waiting, state.estimate, instruct.share, instruct.after)
+    return form_groups(state.waiting, state.estimate, trigroup_s, instruct.seconds, instruct.groups)
+
+
+def lent(
+    app: TriggerApp, state: WorkerState, name: str, group: list[Invocation], number: Number, taker: str, now: float
+) -> Iterator[Lend]:
+    """Grant leases on a group of our own triggers; yield its messages, the last with the instruction's number."""
+    rows = {}
+    leased = []
+    for invocation in group:
+        place = app.triggers[invocation.trigger].table, invocation.key
+        lease = state.leases.grant(invocation.trigger, *place, taker, now)
+        rows[place] = state.rows.copied(*place)
+        leased.append((place, invocation._replace(home=name, lease=lease)))
+    for begin, end in _parts(len(leased)):
+        part = leased[begin:end]
+        needed = {place: rows[place] for place, _ in part}
+        yield Lend(number if end == len(leased) else NO_NUMBER, tuple(invocation for _, invocation in part), needed)
+
+
+def taken_back(app: TriggerApp, state: WorkerState, numbers: Iterable[int]) -> list[Invocation]:
+    """Close leases; return what is to be run instead."""
+    found = []
+    for number in numbers:
+        lease = state.leases.close(number)
+        if lease is not None:
+            state.missed.pop(lease.who, None)
+            trigger = app.triggers[lease.trigger]
+            size = trigger.size(state.rows.get(lease.table, lease.key)) if trigger.size is not None else 0.0
+            found.append(Invocation(lease.trigger, lease.key, size))
+    return found
+
+
+def _parts(count: int) -> Iterator[tuple[int, int]]:
+    """Divide a group: its first part is on the way only shortly, and there is work until the next is there."""
+    begin, size = 0, FIRST_PART
+    while begin < count:
+        yield begin, min(count, begin + size)
+        begin, size = begin + size, size * NEXT_PART
