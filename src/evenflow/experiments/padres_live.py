@@ -23,7 +23,7 @@ class LiveSettings:
     brokers: int = setting(8, "edge brokers, each a lane", low=2, high=64)
     clusters: int = setting(2, "clusters", low=1, high=16)
     batches: int = setting(80, "micro-batches", low=2, high=10_000)
-    rows: int = setting(200, "publications of a batch", low=10, high=10_000)
+    rows: int = setting(1000, "publications of a batch", low=10, high=10_000)
     overload: float = setting(2.0, "how much faster publications come than one broker could match them", low=0.1)
     batch_s: float = setting(15.0, "seconds of the thesis that a batch stands for", low=0.1)
     changes: int = setting(200, "subscriptions that join, and that leave, before every fifth batch", low=0)
@@ -64,7 +64,7 @@ def figures(rows: Sequence[Row], _: Any) -> list[Figure]:
     """Show the brokers' input utilisation batch by batch."""
     first: Any = rows[0]
     curves = [Series(name, list(range(len(values))), values) for name, values in first[SERIES].items()]
-    caption = "Measured rate times measured matching delay, over three batches."
+    caption = "Measured rate times measured matching delay, since the last move, at most over eight batches."
     return [Figure("Input utilisation of the brokers", "batch", "ratio", curves, caption)]
 
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 LOG = "subscribers"
-WINDOW = 3  # batches over which a lane is measured
+WINDOW = 8  # batches over which a lane is measured, at most: since subscribers last moved to or from it
 FITTED = 80  # measurements of lanes from which the costs of the engine are found
 
 
@@ -264,8 +264,8 @@ class Brokers:
         able = [name for name in self.edges if name not in self.loads or not self.loads[name].above(0.9)]
         return self._chance.choice(able or self.edges)
 
-    def _log(self) -> None:
-        """Write down who is where now, one log for each lane."""
+    def _log(self) -> list[str]:
+        """Write down who is where now, one log for each lane; return the brokers with changes."""
         lines: dict[str, list[str]] = {name: [] for name in self.edges}
         for name in sorted(self.mailbox.changed):
             home, before = self.mailbox.home_of(name), self.where.get(name)
@@ -284,6 +284,7 @@ class Brokers:
             if new:
                 with self._log_of(name).open("a") as log:
                     log.writelines(new)
+        return [name for name, new in lines.items() if new]
 
     def _pinned(self, batch: int) -> dict[str, Any]:
         """Return what decides a batch's deliveries beside its publications, as it was when the batch first began."""
@@ -354,9 +355,8 @@ class Brokers:
             (row["cpu_us"] / 1e6, row["publications"] * len(self.mailbox.edges[name].book.key_of), 8.0 * row["bytes"])
             for name, row in seen.items()
         )
-        span = max(self._times[-1] - self._times[0], 1e-9)
         costs = engine_costs(self._seen)
-        self.loads = {name: self._load(name, span, *costs) for name in self.edges}
+        self.loads = {name: self._load(name, *costs) for name in self.edges}
         self.history.append({name: load.input_ratio for name, load in self.loads.items()})
         for name, row in seen.items():
             if row["deliveries"]:
@@ -366,8 +366,9 @@ class Brokers:
             limit = {} if self.settings is None else {"limit": self.settings.lower}
             self._record({"kind": "sample", "at": now, "node": name, "load": load.input_ratio, **parts, **limit})
 
-    def _load(self, name: str, span: float, slope: float, per_bit: float) -> Load:
+    def _load(self, name: str, slope: float, per_bit: float) -> Load:
         rows = self._window[name]
+        span = max(self._times[-1] - self._times[-1 - len(rows)], 1e-9)
         publications = sum(row.get("publications", 0) for row in rows)
         spent = sum(row.get("cpu_us", 0) for row in rows) / 1e6
         subscribers = len(self.mailbox.edges[name].book.key_of)
@@ -396,7 +397,8 @@ class Brokers:
                 if lists:
                     self.mailbox.sampled(name, lists)
         self.mailbox.run(now)
-        self._log()
+        for name in self._log():
+            self._window[name].clear()  # it is another load from now on
 
     def _matched(self, folder: Path) -> list[tuple[int, ...]]:
         """Give the subscriptions that a lane's publications matched, as PRESS wants them."""

@@ -20,7 +20,7 @@ from pyspark.sql import types as T  # noqa: N812 - Spark's own custom
 from evenflow.spark.event_reading import EventReader
 from evenflow.spark.subscription_log import LiveIndex, Version
 from evenflow.subscriptions.columns import read_lines
-from evenflow.subscriptions.matching import Index
+from evenflow.subscriptions.matching import Index, lasting_engine
 
 DELIVERY, SAMPLE, COUNT = 0, 1, 2  # kinds of a row
 ROUTED = T.StructType([T.StructField("kind", T.IntegerType()), T.StructField("lane", T.IntegerType())])
@@ -173,5 +173,5 @@ class Lane:
         place = self.logs[lane]
         version: Version = self.versions[lane]
         if place not in _indexes:
-            _indexes[place] = LiveIndex(Path(place))
+            _indexes[place] = LiveIndex(Path(place), lasting_engine())
         return _indexes[place].at(version)

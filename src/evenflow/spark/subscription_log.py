@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from evenflow.errors import BadInput
 from evenflow.subscriptions.columns import Predicates, read_lines
-from evenflow.subscriptions.matching import Index
+from evenflow.subscriptions.matching import Engine, Index
 
 Version = Mapping[str, int]
 PINS = "_pins"
@@ -150,6 +150,7 @@ class LiveIndex:
     """The index of a directory, brought from version to version by the lines between them."""
 
     directory: Path
+    engine: Engine = "auto"
     index: Index = field(default_factory=Index)
     version: Version = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
@@ -160,7 +161,7 @@ class LiveIndex:
             return self.index
         known = self.version if self._follows(version) else {}
         if not known:
-            self.index, self.lines = Index(), {}
+            self.index, self.lines = Index(engine=self.engine), {}
         self.version = {}  # if anything fails below, the next call starts anew
         changes = read_changes(self._new_parts(known, version))
         for fault in changes.faults:
@@ -169,7 +170,7 @@ class LiveIndex:
             if name in self.index:
                 self.index.remove(name)
         if not len(self.index):
-            self.index = Index.from_columns(pa.array(changes.ids, pa.string()), changes.predicates)
+            self.index = Index.from_columns(pa.array(changes.ids, pa.string()), changes.predicates, engine=self.engine)
         else:
             self.index.add_many(changes.ids, changes.predicates)
         self.version = version

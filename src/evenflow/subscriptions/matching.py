@@ -33,6 +33,11 @@ GROWTH = 4  # a segment of additions has at least so many times as many as the n
 _COMPILED_FROM = 4096  # below this, loading the compiled kernels costs more than they save
 
 
+def lasting_engine() -> Engine:
+    """Choose for an index that will be matched for long, however small it is: then loading the kernels is worth it."""
+    return "numba" if find_spec("numba") is not None else "numpy"
+
+
 def kernels(engine: Engine, size: int) -> ModuleType:
     """Choose the kernels; ``auto`` takes the compiled ones for a large index where numba is installed."""
     if engine == "numpy" or (engine == "auto" and (size < _COMPILED_FROM or find_spec("numba") is None)):
