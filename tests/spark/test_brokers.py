@@ -13,7 +13,7 @@ import pytest
 from evenflow.bench.workloads import quotes
 from evenflow.errors import BadInput
 from evenflow.federation.settings import EVEN, Balancing
-from evenflow.spark.brokers import brokers, scaled
+from evenflow.spark.brokers import WINDOW, brokers, scaled
 from evenflow.spark.brokers_live import draw, rounded, shuffled
 from evenflow.spark.brokers_register import Register
 from evenflow.subscriptions.language import parse_subscription
@@ -39,30 +39,35 @@ def run(spark, market, tmp_path_factory):
     frame = spark.createDataFrame(market.slice(0, 1))
     records = []
     live = brokers(
-        frame, str(rules), 4, 2, place=place / "run", entry="B1.1", trace=records.append,
+        frame, str(rules), 4, 2, place=place / "run", entry="B1.1", trace=records.append, engine="numpy",
         settings=Balancing(**EVEN, press_samples=30), clock=lambda seen: 15.0 * seen / ROWS,
     )  # fmt: skip
     # What a lane measures depends on the machine; here delays are what the number of subscribers makes of them.
     measured = live._load
 
-    def modelled(name, span, *costs):
-        load = measured(name, span, *costs)
+    def modelled(name, *costs):
+        load = measured(name, *costs)
         delay = load.n_subs * 2.0 / 400 / max(load.input_rate, 4.0)
         slope = 2.0 / 400 / 4.0
         return load._replace(matching_delay=delay, slope=slope, per_bit=0.0, cpu=min(1.0, delay * load.input_rate))
 
     live._load = modelled
-    wanted = {}
+    wanted, windows = {}, []
     for batch in range(16):
         if batch == 5:
             (rules / "2").write_text("+new\t[class,eq,'STOCK']\n-0\n-1\nnonsense\n")
             texts["new"] = "[class,eq,'STOCK']"
             del texts["0"], texts["1"]
         part = market.slice(batch * ROWS % 540, ROWS)
+        before = dict(live.where)
         live(spark.createDataFrame(part), batch)
+        moved = {place for name, place in live.where.items() if before.get(name, place) != place}
+        moved |= {before[name] for name, place in live.where.items() if before.get(name, place) != place}
+        windows.append((moved, {name: len(rows) for name, rows in live._window.items()}))
         index = Index((name, parse_subscription(text)) for name, text in texts.items())
         for number, names in zip(part.column("number").to_pylist(), index.match(part).lists().to_pylist(), strict=True):
             wanted[batch, number] = Counter(names)
+    live.windows_seen, live.pinned_where = windows, before  # what the last batch decided is in no pin yet
     return live, wanted, records
 
 
@@ -93,6 +98,17 @@ def test_publications_go_only_where_somebody_wants_them(run):
     assert [folder.name for folder in first.iterdir()] == [f"lane={live.lane['B1.1']}"]
 
 
+def test_a_lane_is_measured_since_somebody_last_moved_to_or_from_it(run):
+    live, _, _ = run
+    moves, longest, before = 0, 0, dict.fromkeys(live.edges, 0)
+    for moved, lengths in live.windows_seen:
+        assert lengths == {name: 0 if name in moved else min(WINDOW, before[name] + 1) for name in live.edges}
+        moves, longest, before = moves + bool(moved), max(longest, *lengths.values()), lengths
+    assert moves >= 2
+    assert longest >= 3
+    assert all(load.input_rate <= 1.001 * ROWS / 15.0 for load in live.loads.values())
+
+
 def test_the_trace_tells_a_session_from_request_to_measured(run):
     _, _, records = run
     done = next(r for r in records if r["kind"] == "broker_session" and r["moved"])
@@ -120,8 +136,8 @@ def test_a_driver_that_died_goes_on_where_the_last_batch_had_everybody(run, spar
         torn.write("-5\n+nobody\t[class,eq,'STO")
     rules = old.register.source
     (rules / "3").write_text("+late\t[class,eq,'STOCK']\n-7\n")
-    new = brokers(old.publications, str(rules), 4, 2, place=old.place, settings=None, entry="B2.2")
-    assert new.where == old.where
+    new = brokers(old.publications, str(rules), 4, 2, place=old.place, settings=None, entry="B2.2", engine="numpy")
+    assert new.where == old.pinned_where
     new(spark.createDataFrame(market.slice(15 * ROWS % 540, ROWS)), 15)  # not committed: Spark repeats it
     repeated = pq.read_table(old.place / "batches" / "batch=15" / "kind=0", partitioning=None)
     numbers = repeated.column("number").to_pylist()
@@ -129,7 +145,9 @@ def test_a_driver_that_died_goes_on_where_the_last_batch_had_everybody(run, spar
     got = Counter(pair for number, found in zip(numbers, names, strict=True) for pair in ((number, n) for n in found))
     assert got == Counter((n, name) for (b, n), found in wanted.items() if b == 15 for name in found.elements())
     assert (new.where.get("late"), "7" in new.where) == ("B2.2", False)
-    assert {n: w for n, w in new.where.items() if n != "late"} == {n: w for n, w in old.where.items() if n != "7"}
+    assert {n: w for n, w in new.where.items() if n != "late"} == {
+        n: w for n, w in old.pinned_where.items() if n != "7"
+    }
     with log.open("r+b") as torn:
         torn.truncate(before)
 

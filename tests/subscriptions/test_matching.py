@@ -106,6 +106,12 @@ def test_results_stay_right_while_subscriptions_come_and_go(
             earlier = found, wanted
 
 
+def test_an_index_that_will_be_matched_for_long_uses_what_is_fastest_however_small() -> None:
+    assert matching.lasting_engine() == "numba"
+    index = Index([(1, parse_subscription("[a,>,1]"))], engine=matching.lasting_engine())
+    assert index.match([{"a": 2}, {"a": 1}]).lists().to_pylist() == [[1], []]
+
+
 def test_an_index_that_lost_most_is_as_small_as_a_new_one():
     lines = [f"[x,>,{n}]" for n in range(1000)]
     kept = {n: parse_subscription(line) for n, line in enumerate(lines[:300])}

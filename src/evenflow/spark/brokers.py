@@ -36,6 +36,7 @@ from evenflow.spark.event_reading import EventReader
 from evenflow.spark.pins import pinned
 from evenflow.spark.subscription_log import read_line
 from evenflow.subscriptions.language import parse_subscription
+from evenflow.subscriptions.matching import Engine
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -141,6 +142,8 @@ class Brokers:
         The broker where new subscribers join; without it a random one of those that are not overloaded.
     mbps, memory_mb
         Every broker's output bandwidth and memory.
+    engine
+        Which kernels match: ``"numpy"``, ``"numba"``, or with ``"auto"`` the fastest that are installed.
     clock
         Gives the time from the number of publications so far; without it, seconds since the start.
     """
@@ -155,6 +158,7 @@ class Brokers:
     entry: str | None = None
     mbps: float = 10_000.0
     memory_mb: float = 1024.0
+    engine: Engine = "auto"
     seed: int = 1
     clock: Callable[[int], float] | None = None
     trace: Callable[[Mapping[str, Any]], object] | None = None
@@ -231,6 +235,7 @@ class Brokers:
             tuple({pin["log"]: size} if size else {} for size in pin["sizes"]),
             reader,
             columns,
+            self.engine,
         )
         routed = plain.mapInArrow(route, routed_schema(plain.schema)).repartitionById(len(self.edges), "lane")
         found = routed.mapInArrow(lane, matched_schema(plain.schema))

@@ -20,7 +20,7 @@ from pyspark.sql import types as T  # noqa: N812 - Spark's own custom
 from evenflow.spark.event_reading import EventReader
 from evenflow.spark.subscription_log import LiveIndex, Version
 from evenflow.subscriptions.columns import read_lines
-from evenflow.subscriptions.matching import Index, lasting_engine
+from evenflow.subscriptions.matching import Engine, Index, lasting_engine
 
 DELIVERY, SAMPLE, COUNT = 0, 1, 2  # kinds of a row
 ROUTED = T.StructType([T.StructField("kind", T.IntegerType()), T.StructField("lane", T.IntegerType())])
@@ -112,12 +112,15 @@ class Lane:
         How much of each log counts in this batch.
     reader, columns
         As for `Route`.
+    engine
+        Of the indexes; a lane lives for long, so by default the fastest, however small the index is.
     """
 
     logs: tuple[str, ...]
     versions: tuple[Mapping[str, int], ...]
     reader: EventReader
     columns: tuple[str, ...]
+    engine: Engine = "auto"
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run one lane."""
@@ -173,5 +176,6 @@ class Lane:
         place = self.logs[lane]
         version: Version = self.versions[lane]
         if place not in _indexes:
-            _indexes[place] = LiveIndex(Path(place), lasting_engine())
+            engine = lasting_engine() if self.engine == "auto" else self.engine
+            _indexes[place] = LiveIndex(Path(place), engine)
         return _indexes[place].at(version)
