@@ -58,14 +58,25 @@ def test_the_largest_gain_runs_first_whatever_was_taken_and_raised_in_between(se
 
 
 def test_a_gain_that_grew_little_keeps_its_place_and_one_that_went_down_waits():
-    waiting = queue(4.0, 5.0, 3.0)
-    waiting.raised(("", "a", 0), 5.5)  # 1.1 times the next: not worth a new place by itself, but 1.375 times its own
-    waiting.raised(("", "a", 2), 3.3)
+    waiting = queue(4.0, 4.5, 3.0)
+    waiting.raised(("", "a", 0), 4.8)  # 1.2 times what it was
+    assert [invocation.key for _, invocation in waiting.in_order()] == [1, 0, 2]
+    waiting.raised(("", "a", 0), 5.5)
     assert [invocation.key for _, invocation in waiting.in_order()] == [0, 1, 2]
-    now = {0: 1.0, 1: 5.0, 2: 0.0}
+    now = {0: 1.0, 1: 4.5, 2: 0.0}
     assert [waiting.pop(lambda invocation: now[invocation.key]).key for _ in range(3)] == [1, 0, 2]
     assert not waiting.gains
     assert not waiting.present
+
+
+def test_what_is_out_of_date_does_not_pile_up():
+    waiting = queue(1e-6)
+    for key in range(1, 5000):
+        waiting.add(Invocation("a", key), 1.0)
+        waiting.raised(("", "a", key), 2.0)
+        assert waiting.pop().key == key
+    assert len(waiting.best) < 100
+    assert waiting.pop().key == 0
 
 
 def test_a_queue_that_was_saved_goes_on_in_its_order():
@@ -131,6 +142,17 @@ def test_it_counts_what_the_change_costs():
     assert [run_next(home) for _ in range(3)] == [2, 1, None]
 
 
+def test_a_row_that_became_small_is_judged_by_what_it_costs_now():
+    home = worker()
+    for size in (1, 2):
+        home.handle(Took("Tell", float(size), float(size)), 0.0)
+    write(home, 0, 1.0)
+    write(home, 2, 10_000.0)  # 100 s
+    write(home, 2, 199.0)  # 199 in 1 s
+    write(home, 3, 120.0)  # 120 in 1 s
+    assert [run_next(home) for _ in range(3)] == [2, 3, None]
+
+
 def test_news_of_a_borrowed_row_let_its_trigger_go_earlier():
     home, taker = worker(), worker("taker")
     write(home, 9, 1.0)  # runs
@@ -153,6 +175,18 @@ def test_a_busy_worker_tells_its_load_again_when_others_would_take_it_to_be_thro
     assert not pulse.due(4.0, 1.0, idle=False)
     assert not pulse.due(0.1, 5.0, idle=False)
     assert pulse.due(4.0, 5.0, idle=False)
+    pulse.took((0.0, 1), 4.0, 5.0)  # the master ordered it and knows
+    assert not pulse.due(4.0, 5.0, idle=False)
+
+
+def test_an_unchanged_load_is_not_told_all_the_time():
+    pulse = Pulse(WorkerSettings(asks=True, worth_s=0.0, patience_s=0.1))
+    told = 0
+    for step in range(10_000):
+        if pulse.due(0.003, step * 0.001, idle=False):
+            pulse.beat(0.003, 1, step * 0.001, ((0.0, 0), 0.0), (0.0, 0), idle=False)
+            told += 1
+    assert 1 <= told <= 101
 
 
 def test_who_was_sent_work_long_ago_has_it_by_now_and_can_give_of_it():

@@ -122,7 +122,7 @@ def play(settings: Settings, seed: int, policy: str, graph: Graph, trace: TraceW
             coalesce=settings.coalesce,
             order=order,
             heartbeat_s=0.0,
-            estimate="line",
+            estimate=settings.estimate or "line",
             slots=workers,
             reads=settings.reads,
         )

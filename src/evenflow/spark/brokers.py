@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 LOG = "subscribers"
 WINDOW = 8  # batches over which a lane is measured, at most: since subscribers last moved to or from it
+CHANGED = 0.05  # share of a lane's subscribers that joined or left: then too it is measured anew
 FITTED = 80  # measurements of lanes from which the costs of the engine are found
 
 
@@ -262,15 +263,17 @@ class Brokers:
                 self.texts[name] = text
                 self.attributes.update(dict.fromkeys(one.attribute for one in subscription.predicates))
                 self.mailbox.join(name, self.catalogue.key(subscription), self.entry or self._redirected())
-        self._log()
+        for name, count in self._log().items():
+            if count > CHANGED * len(self.mailbox.edges[name].book.key_of):
+                self._window[name].clear()
 
     def _redirected(self) -> str:
         """Choose a broker for a new subscriber: a random one that is not overloaded (section 3.2)."""
         able = [name for name in self.edges if name not in self.loads or not self.loads[name].above(0.9)]
         return self._chance.choice(able or self.edges)
 
-    def _log(self) -> list[str]:
-        """Write down who is where now, one log for each lane; return the brokers with changes."""
+    def _log(self) -> dict[str, int]:
+        """Write down who is where now, one log for each lane; return how much changed where something did."""
         lines: dict[str, list[str]] = {name: [] for name in self.edges}
         for name in sorted(self.mailbox.changed):
             home, before = self.mailbox.home_of(name), self.where.get(name)
@@ -289,7 +292,7 @@ class Brokers:
             if new:
                 with self._log_of(name).open("a") as log:
                     log.writelines(new)
-        return [name for name, new in lines.items() if new]
+        return {name: len(new) for name, new in lines.items() if new}
 
     def _pinned(self, batch: int) -> dict[str, Any]:
         """Return what decides a batch's deliveries beside its publications, as it was when the batch first began."""
@@ -404,6 +407,11 @@ class Brokers:
         self.mailbox.run(now)
         for name in self._log():
             self._window[name].clear()  # it is another load from now on
+
+    def forget(self) -> None:
+        """Measure all lanes anew from the next batch on."""
+        for rows in self._window.values():
+            rows.clear()
 
     def _matched(self, folder: Path) -> list[tuple[int, ...]]:
         """Give the subscriptions that a lane's publications matched, as PRESS wants them."""

@@ -119,7 +119,7 @@ class Trial:
 
 
 def part_of(market: pa.Table, number: int, rows: int) -> pa.Table:
-    """Give the publications of a batch; after the last quote comes the first."""
+    """Give the publications of a batch; after the last full batch of quotes comes the first."""
     return market.slice(number * rows % max(1, market.num_rows - rows), rows)
 
 
@@ -138,7 +138,7 @@ def _pairs(numbers: pa.ChunkedArray, lists: pa.ListArray) -> Any:
 def delay_of(session: SparkSession, rules: Path, parts: list[pa.Table], place: Path) -> float:
     """Measure on a lane what one publication costs a broker that has all subscriptions, seconds.
 
-    A federation of one broker, which nobody relieves, takes some batches; what it measures last counts.
+    A federation of one broker, which nobody relieves, takes some batches; the first is to warm up.
     """
     incoming = place / "in"
     incoming.mkdir(parents=True)
@@ -148,9 +148,14 @@ def delay_of(session: SparkSession, rules: Path, parts: list[pa.Table], place: P
         for number, part in enumerate(parts):
             write_numbered(incoming, number, part)
             query.processAllAvailable()
+            if number == 0:
+                alone.forget()
     finally:
         query.stop()
-    return alone.loads[ENTRY].matching_delay
+    delay = alone.loads[ENTRY].matching_delay
+    if not delay > 0:
+        raise BadInput("subscriptions that match no publication", "some that do", "--set subscriptions")
+    return delay
 
 
 def _stream(session: SparkSession, like: pa.Table, incoming: Path) -> DataFrame:

@@ -25,7 +25,7 @@ from evenflow.subscriptions.matching import Engine, Index, lasting_engine
 DELIVERY, SAMPLE, COUNT = 0, 1, 2  # kinds of a row
 ROUTED = T.StructType([T.StructField("kind", T.IntegerType()), T.StructField("lane", T.IntegerType())])
 MEASURES = ("publications", "cpu_us", "deliveries", "bytes", "memory")
-_indexes: dict[str, LiveIndex] = {}
+_indexes: dict[tuple[str, Engine], LiveIndex] = {}
 _covers: dict[tuple[tuple[int, str], ...], Index] = {}
 
 
@@ -175,7 +175,7 @@ class Lane:
     def _index(self, lane: int) -> Index:
         place = self.logs[lane]
         version: Version = self.versions[lane]
-        if place not in _indexes:
-            engine = lasting_engine() if self.engine == "auto" else self.engine
-            _indexes[place] = LiveIndex(Path(place), engine)
-        return _indexes[place].at(version)
+        engine = lasting_engine() if self.engine == "auto" else self.engine
+        if (place, engine) not in _indexes:
+            _indexes[place, engine] = LiveIndex(Path(place), engine)
+        return _indexes[place, engine].at(version)

@@ -131,7 +131,8 @@ class Trigger:
     """One registered trigger: the columns of one table that it watches, its condition and its action.
 
     ``size`` says how large a row is for the action (links, entries …); better estimates of its time need it.
-    ``matters`` says how much running it now would change; a worker may run first what changes most per second.
+    ``matters`` says how much running it now would change; a worker may run first what changes most per second,
+    and then what says nothing about it.
     """
 
     name: str

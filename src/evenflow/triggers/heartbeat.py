@@ -1,6 +1,6 @@
 """When a worker tells its master of its load, and what it has heard of others: books only, nothing is sent from here.
 
-Law: who was told of a load that has not changed much, or asked and may still be answered, is not told again.
+Law: nobody is told again of a load as it is expected to be by now, nor while an answer may still come.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class Pulse:
 
     def due(self, load_s: float, now: float, *, idle: bool) -> bool:
         """Say whether to tell the master now: of little to do here and more elsewhere, or of much that is news."""
-        believed_s = max(0.0, self.told_s - (now - self.told_at))
+        since = now - self.told_at
+        believed_s = self.told_s if since < self.settings.patience_s else max(0.0, self.told_s - since)
         if load_s > 2 * believed_s + self.settings.worth_s:
             return True
         return self.low(load_s, idle=idle) and self._may_ask(load_s, now)
@@ -64,8 +65,8 @@ class Pulse:
         """Note a transfer from here: the master counts with it."""
         self.told_s = max(0.0, self.told_s - seconds)
 
-    def took(self, number: Number, load_s: float) -> None:
+    def took(self, number: Number, load_s: float, now: float) -> None:
         """Note a group that came, if it was the last part of it: who asked was served."""
         if number != NO_NUMBER:
             self.asked = NEVER
-            self.told_s = load_s
+            self.told_s, self.told_at = load_s, now

@@ -29,7 +29,7 @@ class Known:
     shifts: dict[Number, Shift] = field(default_factory=dict)
 
     def coming_s(self, since: float) -> float:
-        """Return what was ordered for it after a moment; what is older has come, though no heartbeat says so yet."""
+        """Return what was ordered for it after a moment; what is older is taken to have come."""
         return sum(shift.seconds for shift in self.shifts.values() if shift.seconds > 0 and shift.at > since)
 
     def load_s(self) -> float:

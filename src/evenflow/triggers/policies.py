@@ -14,7 +14,7 @@ from evenflow.triggers.settings import BalancerSettings
 class WorkerLoad(NamedTuple):
     """What the master knows of one worker: its workload in seconds on itself, with transfers under way counted.
 
-    Of this load ``coming_s`` is still on the way to it, and the rest was there ``age_s`` ago.
+    Of this load ``coming_s`` is still on the way to it, and the rest has been there for ``age_s`` at most.
     """
 
     id: str

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from evenflow.triggers.app import Key
 from evenflow.triggers.estimate import WorkloadEstimator
 
 WORTH_MORE = 1.25  # a gain that has grown by less keeps its place
+OUT_OF_DATE = 64  # entries of the heap that may be, beside as many as there are gains
 
 
 class Invocation(NamedTuple):
@@ -81,9 +82,13 @@ class Waiting:
 
     def _rank(self, number: int, gain: float) -> None:
         self.gains.pop(number, None)
-        if gain > 0:
-            self.gains[number] = gain
-            heappush(self.best, (-gain, number))
+        if not gain > 0:
+            return
+        self.gains[number] = gain
+        heappush(self.best, (-gain, number))
+        if len(self.best) > 2 * len(self.gains) + OUT_OF_DATE:
+            self.best = [(-gain, number) for number, gain in self.gains.items()]
+            heapify(self.best)
 
     def pop(self, gain_now: Callable[[Invocation], float] | None = None) -> Invocation:
         """Take the one with the largest gain, without any the oldest; one whose gain has gone down has to wait."""
@@ -104,7 +109,7 @@ class Waiting:
         return [self._gone(number, self.items.pop(number)) for number in numbers]
 
     def in_order(self) -> Iterable[tuple[int, Invocation]]:
-        """Return everything with its number, in the order in which it would be run."""
+        """Return everything with its number, in the order in which it would be run by what is known of the gains."""
         if not self.gains:
             return self.items.items()
         return sorted(self.items.items(), key=lambda item: (-self.gains.get(item[0], 0.0), item[0]))

@@ -302,19 +302,20 @@ class TriggerWorker:
         if not holds:
             return
         size = trigger.size(row) if trigger.size is not None else 0.0
-        self.state.waiting.add(Invocation(trigger.name, key, size), self._gain(trigger, row, size))
+        self.state.waiting.add(Invocation(trigger.name, key, size), self._gain(trigger, row))
 
     def _wait(self, invocation: Invocation) -> None:
         """Let one wait that was invoked before."""
         self.state.waiting.add(invocation, self._gain_now(invocation))
 
     def _gain_now(self, invocation: Invocation) -> float:
-        return self._gain(self.app.triggers[invocation.trigger], self._row(invocation), invocation.size)
+        return self._gain(self.app.triggers[invocation.trigger], self._row(invocation))
 
-    def _gain(self, trigger: Trigger, row: Row, size: float) -> float:
+    def _gain(self, trigger: Trigger, row: Row) -> float:
         """Return what it would change, per predicted second."""
         if self.settings.order == "arrival" or trigger.matters is None:
             return 0.0
+        size = trigger.size(row) if trigger.size is not None else 0.0
         at_zero, slope = self.state.estimate.line(trigger.name)
         return trigger.matters(row) / max(at_zero + slope * size, LEAST_S)
 
@@ -396,7 +397,7 @@ class TriggerWorker:
         for invocation in lend.invocations:
             self.state.copies.need(home, self._place(invocation))
             self._wait(invocation)
-        self._pulse.took(lend.number, self.load_s)
+        self._pulse.took(lend.number, self.load_s, self._now)
 
     def _refreshed(self, home: str, news: Refresh) -> None:
         row = self.state.copies.refresh(home, news, self.state.rows)
@@ -404,8 +405,7 @@ class TriggerWorker:
             return
         for trigger in self.app.triggers.values():
             if trigger.table == news.table and trigger.matters is not None:
-                size = trigger.size(row) if trigger.size is not None else 0.0
-                self.state.waiting.raised((home, trigger.name, news.key), self._gain(trigger, row, size))
+                self.state.waiting.raised((home, trigger.name, news.key), self._gain(trigger, row))
 
     def _place(self, invocation: Invocation) -> tuple[str, Key]:
         return self.app.triggers[invocation.trigger].table, invocation.key
