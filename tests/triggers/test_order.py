@@ -132,14 +132,15 @@ def test_a_worker_runs_first_what_changes_most():
     assert [run_next(home) for _ in range(4)] == [2, 1, 3, None]
 
 
-def test_it_counts_what_the_change_costs():
-    home = worker()
+@pytest.mark.parametrize(("power", "order"), [(1.0, [2, 1, None]), (0.7, [1, 2, None])])
+def test_it_counts_what_the_change_costs(power, order):
+    home = worker(cost_power=power)
     for size in (1, 2):
         home.handle(Took("Tell", float(size), float(size)), 0.0)  # a second for each unit of size
     write(home, 0, 1.0)
     write(home, 1, 1000.0)  # 1000 in 10 s
     write(home, 2, 150.0)  # 150 in 1 s
-    assert [run_next(home) for _ in range(3)] == [2, 1, None]
+    assert [run_next(home) for _ in range(3)] == order
 
 
 def test_a_row_that_became_small_is_judged_by_what_it_costs_now():

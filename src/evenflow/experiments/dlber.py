@@ -55,6 +55,9 @@ class Settings:
     order: Literal["arrival", "gain"] | None = setting(
         None, "which trigger runs first: the oldest, or what changes most per second; none is gain for ours alone"
     )
+    cost_power: float = setting(
+        0.7, "what counts for order=gain is the change over the seconds to this power", low=0.0, high=2.0
+    )
     reads: Literal["start", "end"] = setting(
         "start", "whether an execution reads its row when it starts or when it ends; the text is silent on it"
     )
@@ -105,6 +108,7 @@ def play(settings: Settings, seed: int, policy: str, graph: Graph, trace: TraceW
     worker = WorkerSettings(
         coalesce=settings.coalesce,
         order=order,
+        cost_power=settings.cost_power,
         heartbeat_s=balancer.heartbeat_s,
         trigroup_s=balancer.trigroup_s,
         estimate=settings.estimate or ("mean" if policy == "dlber" else "line"),
@@ -121,6 +125,7 @@ def play(settings: Settings, seed: int, policy: str, graph: Graph, trace: TraceW
         worker = WorkerSettings(
             coalesce=settings.coalesce,
             order=order,
+            cost_power=settings.cost_power,
             heartbeat_s=0.0,
             estimate=settings.estimate or "line",
             slots=workers,

@@ -65,9 +65,10 @@ class WorkerSettings:
     ----------
     coalesce
         Whether at most one trigger per row and type waits; otherwise every change event queues one.
-    order
+    order, cost_power
         Whether triggers run in the order of their ``arrival``, or first those with the largest ``gain``: what their
-        application says they would change, per predicted second.
+        application says they would change, over the predicted seconds to this power. With a power of 1 large rows wait
+        so long that loops among them are all that is left at the end.
     speed, slots
         How fast it runs triggers, and how many at once.
     heartbeat_s
@@ -98,6 +99,7 @@ class WorkerSettings:
 
     coalesce: bool = True
     order: Literal["arrival", "gain"] = "arrival"
+    cost_power: float = 0.7
     speed: float = 1.0
     slots: int = 1
     heartbeat_s: float = 5.0

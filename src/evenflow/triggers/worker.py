@@ -312,12 +312,13 @@ class TriggerWorker:
         return self._gain(self.app.triggers[invocation.trigger], self._row(invocation))
 
     def _gain(self, trigger: Trigger, row: Row) -> float:
-        """Return what it would change, per predicted second."""
+        """Return what it would change, over the predicted seconds to a power."""
         if self.settings.order == "arrival" or trigger.matters is None:
             return 0.0
         size = trigger.size(row) if trigger.size is not None else 0.0
         at_zero, slope = self.state.estimate.line(trigger.name)
-        return trigger.matters(row) / max(at_zero + slope * size, LEAST_S)
+        seconds = max(at_zero + slope * size, LEAST_S)
+        return float(trigger.matters(row) / seconds**self.settings.cost_power)
 
     def _row(self, invocation: Invocation) -> Row:
         """Return the row that it is for, or our copy of it."""
