@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -122,15 +122,7 @@ def play(settings: Settings, seed: int, policy: str, graph: Graph, trace: TraceW
     chosen: Policy | None = None
     if policy == IDEAL:
         homes = dict.fromkeys(graph.pages, 0)
-        worker = WorkerSettings(
-            coalesce=settings.coalesce,
-            order=order,
-            cost_power=settings.cost_power,
-            heartbeat_s=0.0,
-            estimate=settings.estimate or "line",
-            slots=workers,
-            reads=settings.reads,
-        )
+        worker = replace(worker, heartbeat_s=0.0, slots=workers)
         speeds = [1.0]
     else:
         homes = skewed_homes(graph.pages, workers, settings.skew, np.random.default_rng([seed, 2]))

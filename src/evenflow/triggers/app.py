@@ -143,6 +143,10 @@ class Trigger:
     size: Size | None = None
     matters: Size | None = None
 
+    def size_of(self, row: Row) -> float:
+        """Return how large a row is for it, 0 where it does not say."""
+        return self.size(row) if self.size is not None else 0.0
+
 
 class TriggerApp:
     """An application: its tables and its triggers.

@@ -44,8 +44,7 @@ def taken_back(app: TriggerApp, state: WorkerState, numbers: Iterable[int]) -> l
         lease = state.leases.close(number)
         if lease is not None:
             state.missed.pop(lease.who, None)
-            trigger = app.triggers[lease.trigger]
-            size = trigger.size(state.rows.get(lease.table, lease.key)) if trigger.size is not None else 0.0
+            size = app.triggers[lease.trigger].size_of(state.rows.get(lease.table, lease.key))
             found.append(Invocation(lease.trigger, lease.key, size))
     return found
 

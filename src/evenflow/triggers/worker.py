@@ -28,6 +28,7 @@ from evenflow.triggers.messages import (
     Return,
     Took,
 )
+from evenflow.triggers.outgoing import Outgoing
 from evenflow.triggers.settings import WorkerSettings
 from evenflow.triggers.state import WorkerState
 from evenflow.triggers.store import Rows
@@ -78,8 +79,7 @@ class TriggerWorker:
             Channels(numbered=settings.resend_s > 0),
         )
         self._start = start
-        self._out: dict[str, list[Any]] = {}
-        self._events: dict[str, list[Write]] = {}
+        self._out = Outgoing(self._beat_now if settings.asks else None)
         self._commands: list[Any] = []
         self._now = 0.0
         self._pulse = Pulse(settings)
@@ -236,7 +236,7 @@ class TriggerWorker:
                     if write[:2] != own:
                         self._fire(write)
                 writes = [write for write in writes if write[:2] == own]
-            self._send(invocation.home, Result(invocation.lease, read, tuple(writes)))
+            self._out.send(invocation.home, Result(invocation.lease, read, tuple(writes)))
         else:
             who = (invocation.trigger, invocation.key)
             self._effect(who, read, writes, now)
@@ -273,7 +273,7 @@ class TriggerWorker:
         if home == self.name:
             self._apply(write)
         else:
-            self._events.setdefault(home, []).append(write)
+            self._out.fire(home, write)
 
     def _apply(self, write: Write) -> None:
         """Change our rows; every change is an event, which invokes the triggers whose condition holds."""
@@ -287,7 +287,7 @@ class TriggerWorker:
             row[VERSION] += 1
             if takers and (table, key) in takers:
                 for taker in takers[table, key]:
-                    self._send(taker, Refresh(table, key, column, entry, value, row[VERSION]))
+                    self._out.send(taker, Refresh(table, key, column, entry, value, row[VERSION]))
             for trigger in watching:
                 self._invoke(trigger, key, row)
 
@@ -301,8 +301,7 @@ class TriggerWorker:
             return
         if not holds:
             return
-        size = trigger.size(row) if trigger.size is not None else 0.0
-        self.state.waiting.add(Invocation(trigger.name, key, size), self._gain(trigger, row))
+        self.state.waiting.add(Invocation(trigger.name, key, trigger.size_of(row)), self._gain(trigger, row))
 
     def _wait(self, invocation: Invocation) -> None:
         """Let one wait that was invoked before."""
@@ -315,9 +314,8 @@ class TriggerWorker:
         """Return what it would change, over the predicted seconds to a power."""
         if self.settings.order == "arrival" or trigger.matters is None:
             return 0.0
-        size = trigger.size(row) if trigger.size is not None else 0.0
         at_zero, slope = self.state.estimate.line(trigger.name)
-        seconds = max(at_zero + slope * size, LEAST_S)
+        seconds = max(at_zero + slope * trigger.size_of(row), LEAST_S)
         return float(trigger.matters(row) / seconds**self.settings.cost_power)
 
     def _row(self, invocation: Invocation) -> Row:
@@ -346,7 +344,7 @@ class TriggerWorker:
             for invocation in going:
                 self._release(invocation)
             self._count("returns")
-            self._send(home, Return(number, tuple(i.lease for i in going), instruct.taker))
+            self._out.send(home, Return(number, tuple(i.lease for i in going), instruct.taker))
         self._pulse.gave(state.gave[1])
         if self.settings.asks and not groups:
             self._beat(now)  # whoever asked is to be served from somewhere else
@@ -355,7 +353,7 @@ class TriggerWorker:
         for lend in lent(self.app, self.state, self.name, group, number, taker, now):
             self._count("lent", len(lend.invocations))
             self._count("lends")
-            self._send(taker, lend)
+            self._out.send(taker, lend)
 
     def _result(self, result: Result, now: float) -> None:
         lease = self.state.leases.close(result.lease)
@@ -419,29 +417,15 @@ class TriggerWorker:
     def _beat(self, now: float, what: str = "asks") -> None:
         if self.master:
             self._count(what)
-            self._commands.append(Send(self.master, self._pulse.with_heard(self._beat_now(now))))
+            self._commands.append(Send(self.master, self._pulse.with_heard(self._beat_now())))
 
-    def _beat_now(self, now: float) -> Heartbeat:
+    def _beat_now(self) -> Heartbeat:
         state = self.state
-        return self._pulse.beat(self.load_s, len(state.waiting), now, state.gave, state.took, idle=self._idle)
-
-    def _send(self, to: str, body: Any) -> None:
-        self._flush_events(to)  # what was fired before must arrive before
-        self._out.setdefault(to, []).append(body)
-
-    def _flush_events(self, to: str) -> None:
-        writes = self._events.pop(to, None)
-        if writes:
-            beat = self._beat_now(self._now) if self.settings.asks else None
-            self._out.setdefault(to, []).append(Events(tuple(writes), beat))
+        return self._pulse.beat(self.load_s, len(state.waiting), self._now, state.gave, state.took, idle=self._idle)
 
     def _finish(self, now: float) -> list[Any]:
-        for to in list(self._events):
-            self._flush_events(to)
-        for to, bodies in self._out.items():
-            for message in _messages(bodies):
-                self._commands.append(self.state.channels.send(to, message[0] if len(message) == 1 else tuple(message)))
-        self._out = {}
+        for to, message in self._out.messages():
+            self._commands.append(self.state.channels.send(to, message))
         if self.settings.resend_s > 0 and not self._resending and not self.state.channels.quiet:
             self._resending = True
             self._commands.append(Wake(now + self.settings.resend_s, "resend"))
@@ -451,13 +435,3 @@ class TriggerWorker:
 
     def _count(self, what: str, by: int = 1) -> None:
         self.state.counts[what] = self.state.counts.get(what, 0) + by
-
-
-def _messages(bodies: list[Any]) -> list[list[Any]]:
-    """Let what goes to one worker travel together, but each part of a group for itself."""
-    found: list[list[Any]] = [[]]
-    for body in bodies:
-        if type(body) is Lend and any(type(other) is Lend for other in found[-1]):
-            found.append([])
-        found[-1].append(body)
-    return found

@@ -1,0 +1,55 @@
+"""What one event makes a worker send to others; nothing is sent from here.
+
+Law: on its way to one worker, what was fired first arrives first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from evenflow.triggers.app import Write
+from evenflow.triggers.messages import Events, Heartbeat, Lend
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """Gathers writes and bodies by receiver; with ``beat`` a heartbeat rides along with the writes."""
+
+    beat: Callable[[], Heartbeat] | None = None
+    events: dict[str, list[Write]] = field(default_factory=dict)
+    bodies: dict[str, list[Any]] = field(default_factory=dict)
+
+    def fire(self, to: str, write: Write) -> None:
+        """Let a write go with all others to the same worker."""
+        self.events.setdefault(to, []).append(write)
+
+    def send(self, to: str, body: Any) -> None:
+        """Let a body go behind the writes that were fired before it."""
+        self._close(to)
+        self.bodies.setdefault(to, []).append(body)
+
+    def _close(self, to: str) -> None:
+        writes = self.events.pop(to, None)
+        if writes:
+            beat = self.beat() if self.beat is not None else None
+            self.bodies.setdefault(to, []).append(Events(tuple(writes), beat))
+
+    def messages(self) -> Iterator[tuple[str, Any]]:
+        """Give everything away: what goes to one worker travels together, but each part of a group for itself."""
+        for to in list(self.events):
+            self._close(to)
+        bodies, self.bodies = self.bodies, {}
+        for to, those in bodies.items():
+            for message in _together(those):
+                yield to, message[0] if len(message) == 1 else tuple(message)
+
+
+def _together(bodies: list[Any]) -> list[list[Any]]:
+    found: list[list[Any]] = [[]]
+    for body in bodies:
+        if type(body) is Lend and any(type(other) is Lend for other in found[-1]):
+            found.append([])
+        found[-1].append(body)
+    return found
