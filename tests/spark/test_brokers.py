@@ -13,8 +13,9 @@ import pytest
 from evenflow.bench.workloads import quotes
 from evenflow.errors import BadInput
 from evenflow.federation.settings import EVEN, Balancing
-from evenflow.spark.brokers import WINDOW, brokers, scaled
+from evenflow.spark.brokers import brokers, scaled
 from evenflow.spark.brokers_live import draw, rounded, shuffled
+from evenflow.spark.brokers_meter import WINDOW
 from evenflow.spark.brokers_register import Register
 from evenflow.subscriptions.language import parse_subscription
 from evenflow.subscriptions.matching import Index
@@ -43,7 +44,7 @@ def run(spark, market, tmp_path_factory):
         settings=Balancing(**EVEN, press_samples=30), clock=lambda seen: 15.0 * seen / ROWS,
     )  # fmt: skip
     # What a lane measures depends on the machine; here delays are what the number of subscribers makes of them.
-    measured = live._load
+    measured = live.meter.load
 
     def modelled(name, *costs):
         load = measured(name, *costs)
@@ -51,7 +52,7 @@ def run(spark, market, tmp_path_factory):
         slope = 2.0 / 400 / 4.0
         return load._replace(matching_delay=delay, slope=slope, per_bit=0.0, cpu=min(1.0, delay * load.input_rate))
 
-    live._load = modelled
+    live.meter.load = modelled
     wanted, windows = {}, []
     for batch in range(16):
         if batch == 5:
@@ -63,7 +64,7 @@ def run(spark, market, tmp_path_factory):
         live(spark.createDataFrame(part), batch)
         moved = {place for name, place in live.where.items() if before.get(name, place) != place}
         moved |= {before[name] for name, place in live.where.items() if before.get(name, place) != place}
-        windows.append((moved, {name: len(rows) for name, rows in live._window.items()}))
+        windows.append((moved, {name: len(rows) for name, rows in live.meter.windows.items()}))
         index = Index((name, parse_subscription(text)) for name, text in texts.items())
         for number, names in zip(part.column("number").to_pylist(), index.match(part).lists().to_pylist(), strict=True):
             wanted[batch, number] = Counter(names)

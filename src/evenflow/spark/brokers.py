@@ -10,8 +10,7 @@ from __future__ import annotations
 import itertools
 import random
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,10 +25,11 @@ from evenflow.federation.catalogue import Catalogue
 from evenflow.federation.edge import EdgeBroker
 from evenflow.federation.estimates import Estimates
 from evenflow.federation.head import HeadActor
-from evenflow.federation.load import RATIOS, Load, Memory
+from evenflow.federation.load import RATIOS, Load
 from evenflow.federation.mailbox import Mailbox
 from evenflow.federation.retelling import Retelling
 from evenflow.federation.settings import EVEN, Balancing
+from evenflow.spark.brokers_meter import Meter
 from evenflow.spark.brokers_register import Register
 from evenflow.spark.brokers_stage import COUNT, DELIVERY, MEASURES, SAMPLE, Lane, Route, matched_schema, routed_schema
 from evenflow.spark.event_reading import EventReader
@@ -43,33 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 LOG = "subscribers"
-WINDOW = 8  # batches over which a lane is measured, at most: since subscribers last moved to or from it
 CHANGED = 0.05  # share of a lane's subscribers that joined or left: then too it is measured anew
-FITTED = 80  # measurements of lanes from which the costs of the engine are found
-
-
-def engine_costs(seen: Iterable[tuple[float, float, float]]) -> tuple[float, float]:
-    """Find what a comparison and a delivered bit cost, from CPU-seconds, comparisons and bits: least squares, none below 0.
-
-    Comparisons are publications times subscriptions, as in Eq. 4.7. Our engine does not compare one by one:
-    most of its time goes into naming those that match.
-
-    Examples
-    --------
-    >>> comparison, bit = engine_costs([(4.0, 1.0, 1.0), (7.0, 1.0, 2.0), (5.0, 2.0, 1.0)])
-    >>> round(comparison, 6), round(bit, 6)
-    (1.0, 3.0)
-    """
-    table = np.array(list(seen), dtype=np.float64).reshape(-1, 3)
-    scale = np.maximum(table.max(axis=0, initial=0.0), 1e-300)
-    spent, works = table[:, 0] / scale[0], table[:, 1:] / scale[1:]
-    both = np.linalg.lstsq(works, spent, rcond=None)[0] if len(table) else np.zeros(2)
-    if both.min() < 0.0:  # then one of them explains it all, the one that leaves less
-        single = [float(works[:, n] @ spent / max(works[:, n] @ works[:, n], 1e-300)) for n in (0, 1)]
-        left = [float(((spent - works[:, n] * single[n]) ** 2).sum()) for n in (0, 1)]
-        both = np.array([single[0], 0.0] if left[0] <= left[1] else [0.0, single[1]])
-    found = both * scale[0] / scale[1:]
-    return float(found[0]), float(found[1])
 
 
 def scaled(settings: Balancing, scale: float) -> Balancing:
@@ -183,9 +157,7 @@ class Brokers:
         self.where: dict[str, str] = {}  # subscriber → the broker whose log has it
         self._chance = random.Random(f"{self.seed}/redirect")
         self._batch, self._began = -1, time.monotonic()
-        self._window: dict[str, deque[dict[str, Any]]] = {name: deque(maxlen=WINDOW) for name in self.edges}
-        self._seen: deque[tuple[float, float, float]] = deque(maxlen=FITTED)
-        self._times: deque[float] = deque([0.0], maxlen=WINDOW + 1)
+        self.meter = Meter(self.edges, self._subscribers, self.mbps * 1e6, self.memory_mb * 1e6)
         self.estimates = Estimates(lambda name: self.loads[name])
         self.retelling = Retelling(self._record, lambda input_ratio, _: input_ratio)
         self.mailbox = self._mailbox()
@@ -264,8 +236,11 @@ class Brokers:
                 self.attributes.update(dict.fromkeys(one.attribute for one in subscription.predicates))
                 self.mailbox.join(name, self.catalogue.key(subscription), self.entry or self._redirected())
         for name, count in self._log().items():
-            if count > CHANGED * len(self.mailbox.edges[name].book.key_of):
-                self._window[name].clear()
+            if count > CHANGED * self._subscribers(name):
+                self.meter.begin_anew(name)
+
+    def _subscribers(self, name: str) -> int:
+        return len(self.mailbox.edges[name].book.key_of)
 
     def _redirected(self) -> str:
         """Choose a broker for a new subscriber: a random one that is not overloaded (section 3.2)."""
@@ -355,16 +330,8 @@ class Brokers:
         counted = sum(row["publications"] for row in _rows(output / f"kind={COUNT}"))
         self.published += counted
         now = self.clock(self.published) if self.clock else time.monotonic() - self._began
-        self._times.append(now)
         seen = {self.edges[row["lane"]]: row for row in _rows(output / f"kind={SAMPLE}")}
-        for name in self.edges:
-            self._window[name].append(seen.get(name, {}))
-        self._seen.extend(
-            (row["cpu_us"] / 1e6, row["publications"] * len(self.mailbox.edges[name].book.key_of), 8.0 * row["bytes"])
-            for name, row in seen.items()
-        )
-        costs = engine_costs(self._seen)
-        self.loads = {name: self._load(name, *costs) for name in self.edges}
+        self.loads = self.meter.read(seen, now)
         self.history.append({name: load.input_ratio for name, load in self.loads.items()})
         for name, row in seen.items():
             if row["deliveries"]:
@@ -374,30 +341,11 @@ class Brokers:
             limit = {} if self.settings is None else {"limit": self.settings.lower}
             self._record({"kind": "sample", "at": now, "node": name, "load": load.input_ratio, **parts, **limit})
 
-    def _load(self, name: str, slope: float, per_bit: float) -> Load:
-        rows = self._window[name]
-        span = max(self._times[-1] - self._times[-1 - len(rows)], 1e-9)
-        publications = sum(row.get("publications", 0) for row in rows)
-        spent = sum(row.get("cpu_us", 0) for row in rows) / 1e6
-        subscribers = len(self.mailbox.edges[name].book.key_of)
-        memory = next((row["memory"] for row in reversed(rows) if row), 0)
-        return Load(
-            subscribers,
-            spent / publications if publications and subscribers else slope * subscribers,
-            publications / span,
-            8.0 * sum(row.get("bytes", 0) for row in rows) / span,
-            self.mbps * 1e6,
-            spent / span,
-            Memory(0.0, 0.0, float(memory), self.memory_mb * 1e6),
-            slope,
-            per_bit,
-        )
-
     def _negotiate(self, output: Path) -> None:
         """Let the brokers look at their loads; what they decide takes effect with the next batch."""
         if self.settings is None:
             return
-        now = self._times[-1]
+        now = self.meter.now
         self.mailbox.measured(self.loads, now)
         for name in self.edges:
             if self.mailbox.edges[name].sampling:
@@ -406,12 +354,7 @@ class Brokers:
                     self.mailbox.sampled(name, lists)
         self.mailbox.run(now)
         for name in self._log():
-            self._window[name].clear()  # it is another load from now on
-
-    def forget(self) -> None:
-        """Measure all lanes anew from the next batch on."""
-        for rows in self._window.values():
-            rows.clear()
+            self.meter.begin_anew(name)
 
     def _matched(self, folder: Path) -> list[tuple[int, ...]]:
         """Give the subscriptions that a lane's publications matched, as PRESS wants them."""

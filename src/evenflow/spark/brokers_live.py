@@ -149,7 +149,7 @@ def delay_of(session: SparkSession, rules: Path, parts: list[pa.Table], place: P
             write_numbered(incoming, number, part)
             query.processAllAvailable()
             if number == 0:
-                alone.forget()
+                alone.meter.begin_anew(ENTRY)
     finally:
         query.stop()
     delay = alone.loads[ENTRY].matching_delay
