@@ -37,7 +37,6 @@ def test_what_was_before_a_lane_began_anew_does_not_count(meter):
 def test_a_load_that_jumps_is_seen_in_full_after_a_window(meter):
     for batch in range(1, WINDOW + 1):
         meter.read({"a": SAMPLE}, 10.0 * batch)
-    seen = []
-    for batch in range(WINDOW + 1, 2 * WINDOW + 1):
-        seen.append(meter.read({"a": {**SAMPLE, "cpu_us": 4_000_000}}, 10.0 * batch)["a"].input_ratio)
+    later = {"a": {**SAMPLE, "cpu_us": 4_000_000}}
+    seen = [meter.read(later, 10.0 * batch)["a"].input_ratio for batch in range(WINDOW + 1, 2 * WINDOW + 1)]
     assert seen == pytest.approx([0.2 + 0.2 * (n + 1) / WINDOW for n in range(WINDOW)])
