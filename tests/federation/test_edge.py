@@ -82,6 +82,18 @@ def test_a_session_from_request_to_done():
     assert "broker_session" in notes
 
 
+def test_a_broker_whose_load_is_not_known_judges_nothing_and_takes_nobody():
+    pair = Pair()
+    for broker in (pair.giver, pair.taker):
+        broker.handle(m.Measured(None), 5.0)
+    pie = Pie("B2", "C", Status.OK, (0.001, 0.001, 0.001))
+    commands = [*pair.giver.handle(Received("B2", pie), 10.0), *pair.giver.handle(Woken("pie"), 10.0)]
+    assert {type(command) for command in commands} == {Wake}
+    assert sent(pair.taker.handle(Received("B9", m.Request("x", "input")), 11.0), "B9")[0].status is Status.BUSY
+    pair.giver.handle(m.Measured(load(60, 0.1, 12.0)), 12.0)
+    assert sent(pair.giver.handle(Received("B2", pie), 13.0), "B2")
+
+
 def test_a_busy_or_stabilising_broker_refuses():
     pair = Pair()
     for status in (Status.BUSY, Status.NA, Status.STABILIZING):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.spark.brokers_meter import WINDOW, Meter
+from evenflow.spark.brokers_meter import UNSURE, WINDOW, Meter
 
 SAMPLE = {"publications": 100, "cpu_us": 2_000_000, "bytes": 1000, "memory": 7, "deliveries": 5}
 
@@ -28,15 +28,42 @@ def test_what_was_before_a_lane_began_anew_does_not_count(meter):
     for batch in range(1, 6):
         meter.read({"a": SAMPLE, "b": SAMPLE}, 10.0 * batch)
     meter.begin_anew("a")
-    loads = meter.read({"a": {**SAMPLE, "cpu_us": 8_000_000}, "b": {**SAMPLE, "cpu_us": 8_000_000}}, 60.0)
+    meter.read({"a": {**SAMPLE, "cpu_us": 8_000_000}, "b": {**SAMPLE, "cpu_us": 8_000_000}}, 60.0)
+    loads = meter.read({"a": {**SAMPLE, "cpu_us": 8_000_000}}, 70.0)
     assert loads["a"].input_ratio == pytest.approx(0.8)
-    assert loads["b"].input_rate == pytest.approx(10.0)
-    assert loads["b"].cpu == pytest.approx((5 * 0.2 + 0.8) / 6)
+    assert loads["b"].input_rate == pytest.approx(6 * 100 / 70)
 
 
-def test_a_load_that_jumps_is_seen_in_full_after_a_window(meter):
+def test_one_batch_that_took_long_changes_nothing(meter):
+    slow = {"a": {**SAMPLE, "cpu_us": 20_000_000}}
+    seen = [meter.read(slow if batch in (1, 4) else {"a": SAMPLE}, 10.0 * batch)["a"] for batch in range(1, 8)]
+    assert [load.input_ratio for load in seen] == pytest.approx([2.0] + [0.2] * 6)
+    assert [load.cpu for load in seen] == pytest.approx([2.0] + [0.2] * 6)
+
+
+def test_after_a_move_some_batches_do_not_say_for_sure(meter):
+    def after(name):
+        meter.read({"a": SAMPLE}, meter.now + 10.0)
+        return meter.sure(name)
+
+    assert after("a")
+    meter.begin_anew("a", UNSURE)
+    assert not meter.sure("a")
+    meter.begin_anew("a")  # somebody joins: measured anew, but not unsure for longer
+    assert [after("a") for _ in range(UNSURE + 2)] == [False] * (UNSURE - 1) + [True] * 3
+    assert meter.sure("b")
+
+
+def test_a_small_batch_counts_little(meter):
+    small = {"a": {**SAMPLE, "publications": 1, "cpu_us": 500_000}}
+    for batch in range(1, 6):
+        loads = meter.read({"a": SAMPLE} if batch in (2, 4) else small, 10.0 * batch)
+    assert loads["a"].matching_delay == pytest.approx(0.02)
+
+
+def test_a_load_that_jumps_is_seen_after_half_a_window(meter):
     for batch in range(1, WINDOW + 1):
         meter.read({"a": SAMPLE}, 10.0 * batch)
     later = {"a": {**SAMPLE, "cpu_us": 4_000_000}}
     seen = [meter.read(later, 10.0 * batch)["a"].input_ratio for batch in range(WINDOW + 1, 2 * WINDOW + 1)]
-    assert seen == pytest.approx([0.2 + 0.2 * (n + 1) / WINDOW for n in range(WINDOW)])
+    assert seen == pytest.approx([0.2] * (WINDOW // 2) + [0.4] * (WINDOW // 2))

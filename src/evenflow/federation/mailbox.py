@@ -57,11 +57,10 @@ class Mailbox:
 
     # -- what the driver tells ------------------------------------------------------------------
 
-    def measured(self, loads: Mapping[str, Load], now: float) -> None:
-        """Tell every broker its load."""
+    def measured(self, broker: str, load: Load | None, now: float) -> None:
+        """Tell a broker its load, or that nothing is known of it: then it judges nothing, and takes nobody."""
         self._until(now)
-        for name, load in loads.items():
-            self.edges[name].handle(m.Measured(load), now)
+        self.edges[broker].handle(m.Measured(load), now)
 
     def sampled(self, broker: str, publications: list[tuple[int, ...]]) -> None:
         """Show a sampling broker what was matched, as subscription numbers."""

@@ -15,9 +15,9 @@ from evenflow.federation.status import Status
 
 
 class Measured(NamedTuple):
-    """The driver measured the broker; comes before every event that may need it."""
+    """The driver measured the broker; comes before every event that may need it. Without a load nothing is known of it."""
 
-    load: Load
+    load: Load | None
 
 
 class Request(NamedTuple):

@@ -29,7 +29,7 @@ from evenflow.federation.load import RATIOS, Load
 from evenflow.federation.mailbox import Mailbox
 from evenflow.federation.retelling import Retelling
 from evenflow.federation.settings import EVEN, Balancing
-from evenflow.spark.brokers_meter import Meter
+from evenflow.spark.brokers_meter import UNSURE, Meter
 from evenflow.spark.brokers_register import Register
 from evenflow.spark.brokers_stage import COUNT, DELIVERY, MEASURES, SAMPLE, Lane, Route, matched_schema, routed_schema
 from evenflow.spark.event_reading import EventReader
@@ -346,15 +346,28 @@ class Brokers:
         if self.settings is None:
             return
         now = self.meter.now
-        self.mailbox.measured(self.loads, now)
+        self._tell(now)
         for name in self.edges:
             if self.mailbox.edges[name].sampling:
                 lists = self._matched(output / f"kind={DELIVERY}" / f"lane={self.lane[name]}")
                 if lists:
                     self.mailbox.sampled(name, lists)
+        self._settle()
+        self._tell(now)  # whoever gave or took just now must not be judged by what it was before
         self.mailbox.run(now)
+        self._settle()
+
+    def _tell(self, now: float) -> None:
+        """Tell every broker its load; none if it is not sure, unless a session of its own needs one."""
+        for name, load in self.loads.items():
+            edge = self.mailbox.edges[name]
+            known = self.meter.sure(name) or edge.giving or edge.taking
+            self.mailbox.measured(name, load if known else None, now)
+
+    def _settle(self) -> None:
+        """Write moves down, and measure the lanes anew."""
         for name in self._log():
-            self.meter.begin_anew(name)
+            self.meter.begin_anew(name, UNSURE)
 
     def _matched(self, folder: Path) -> list[tuple[int, ...]]:
         """Give the subscriptions that a lane's publications matched, as PRESS wants them."""

@@ -140,7 +140,7 @@ class Lane:
                 index = self._index(lane)
                 self._match(index, mine.slice(0, 1))  # what is compiled or laid out once is no matching delay
             begun = time.process_time_ns()
-            found = list(self._match(index, mine))
+            found = self._match(index, mine)
             total["cpu_us"] += (time.process_time_ns() - begun) // 1000
             total["publications"] += mine.num_rows
             for rows in found:
