@@ -94,6 +94,32 @@ def test_a_broker_whose_load_is_not_known_judges_nothing_and_takes_nobody():
     assert sent(pair.giver.handle(Received("B2", pie), 13.0), "B2")
 
 
+def test_without_a_sample_nobody_moves_and_the_session_ends():
+    pair = Pair()
+    request = pair.ask()
+    reply = sent(pair.taker.handle(Received("B1", request), 10.1), "B1")[0]
+    begun = pair.giver.handle(Received("B2", reply), 10.2)
+    wake = next(c for c in begun if isinstance(c, Wake))
+    ended = pair.giver.handle(Woken(wake.name), wake.at)
+    assert sent(ended, "B2") == [m.Cancel(request.session)]
+    assert (pair.giver.giving, pair.giver.status, pair.giver.book.leaving) == (None, Status.STABILIZING, {})
+    pair.taker.handle(Received("B1", m.Cancel(request.session)), wake.at)
+    assert (pair.taker.taking, pair.taker.status) == (None, Status.STABILIZING)
+
+
+def test_what_was_before_an_unknown_load_is_not_smoothed_in():
+    pair = Pair()
+    for actor, measured in ((pair.giver, load(60, 0.1, 35.0)), (pair.taker, load(20, 0.001, 1.0))):
+        actor.handle(m.Measured(measured), 5.0)
+        actor.handle(Received("B3", Pie("B3", "C", Status.OK, (0.001, 0.001, 0.001))), 6.0)
+    assert pair.giver.overloaded
+    pair.giver.giving = None
+    for known in (None, load(30, 0.01, 30.0)):
+        pair.giver.handle(m.Measured(known), 7.0)
+    pair.giver.handle(Received("B3", Pie("B3", "C", Status.OK, (0.001, 0.001, 0.001))), 8.0)
+    assert pair.giver.detector.indices().input == pytest.approx(0.3)
+
+
 def test_a_busy_or_stabilising_broker_refuses():
     pair = Pair()
     for status in (Status.BUSY, Status.NA, Status.STABILIZING):

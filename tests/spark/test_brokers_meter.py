@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.spark.brokers_meter import UNSURE, WINDOW, Meter
+from evenflow.spark.brokers_meter import SWIFT, UNSURE, WINDOW, Meter
 
 SAMPLE = {"publications": 100, "cpu_us": 2_000_000, "bytes": 1000, "memory": 7, "deliveries": 5}
 
@@ -55,15 +55,29 @@ def test_after_a_move_some_batches_do_not_say_for_sure(meter):
 
 
 def test_a_small_batch_counts_little(meter):
-    small = {"a": {**SAMPLE, "publications": 1, "cpu_us": 500_000}}
+    small = {"a": {**SAMPLE, "publications": 1, "cpu_us": 500_000, "bytes": 10}}
     for batch in range(1, 6):
         loads = meter.read({"a": SAMPLE} if batch in (2, 4) else small, 10.0 * batch)
-    assert loads["a"].matching_delay == pytest.approx(0.02)
+    assert loads["a"].matching_delay == pytest.approx(0.02, rel=0.01)
 
 
-def test_a_load_that_jumps_is_seen_after_half_a_window(meter):
+def test_batches_with_more_to_do_count_in_full(meter):
+    busy = {"a": {**SAMPLE, "cpu_us": 6_000_000, "bytes": 3000}}
+    for batch in range(1, WINDOW + 1):
+        loads = meter.read(busy if batch % 4 == 0 else {"a": SAMPLE}, 10.0 * batch)
+    assert loads["a"].input_ratio == pytest.approx((3 * 0.2 + 0.6) / 4)
+
+
+def test_every_second_batch_slow_is_the_same_load_at_every_batch(meter):
+    slow = {"a": {**SAMPLE, "cpu_us": 4_300_000}}
+    seen = [meter.read(slow if batch % 2 else {"a": SAMPLE}, 10.0 * batch)["a"] for batch in range(1, 20)]
+    assert [load.input_ratio for load in seen[1:]] == pytest.approx([0.2] * 18)
+
+
+def test_a_lane_that_became_slow_for_good_is_seen_within_a_window(meter):
     for batch in range(1, WINDOW + 1):
         meter.read({"a": SAMPLE}, 10.0 * batch)
     later = {"a": {**SAMPLE, "cpu_us": 4_000_000}}
     seen = [meter.read(later, 10.0 * batch)["a"].input_ratio for batch in range(WINDOW + 1, 2 * WINDOW + 1)]
-    assert seen == pytest.approx([0.2] * (WINDOW // 2) + [0.4] * (WINDOW // 2))
+    late = next(n for n in range(1, WINDOW + 1) if (WINDOW - n) / WINDOW < SWIFT) - 1
+    assert seen == pytest.approx([0.2] * late + [0.4] * (WINDOW - late))

@@ -49,6 +49,10 @@ class Detector:
         """Begin to wait for load to settle."""
         self.since = now
 
+    def forget(self) -> None:
+        """Smooth no more with what was: the broker is another one now."""
+        self.smooth = None
+
     def indices(self) -> Indices:
         """Give the smoothed indices."""
         values = self.smooth or (0.0,) * 5

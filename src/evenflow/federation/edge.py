@@ -102,6 +102,8 @@ class EdgeBroker:
         kind = type(event)
         if kind is m.Measured:
             self.load = event.load
+            if event.load is None:
+                self.detector.forget()
             return []
         if kind is Received:
             return self._received(event.sender, event.message, now)
@@ -271,8 +273,10 @@ class EdgeBroker:
 
     def _decide(self, sampled: Sampled, now: float) -> list[Any]:
         giving = self.giving
-        if giving is None or not giving.agreed or self.load is None:
+        if giving is None or not giving.agreed:
             return []
+        if self.load is None or not sampled.publications:  # of whom nothing is known, everybody would seem to be free
+            return [Send(giving.taker, m.Cancel(giving.session)), *self._end_giving(now, "nothing was sampled")]
         chosen = deciding(
             giving, self.seen_load(), self.book, self.catalogue, self.settings, sampled, self.message_size
         )

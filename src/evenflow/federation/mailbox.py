@@ -57,10 +57,9 @@ class Mailbox:
 
     # -- what the driver tells ------------------------------------------------------------------
 
-    def measured(self, broker: str, load: Load | None, now: float) -> None:
+    def measured(self, broker: str, load: Load | None) -> None:
         """Tell a broker its load, or that nothing is known of it: then it judges nothing, and takes nobody."""
-        self._until(now)
-        self.edges[broker].handle(m.Measured(load), now)
+        self.edges[broker].handle(m.Measured(load), self.now)
 
     def sampled(self, broker: str, publications: list[tuple[int, ...]]) -> None:
         """Show a sampling broker what was matched, as subscription numbers."""
@@ -69,12 +68,19 @@ class Mailbox:
 
     def run(self, until: float) -> None:
         """Handle everything that is due by a time."""
-        while self._wakes and self._wakes[0][0] <= until:
-            at, _, name, event = heapq.heappop(self._wakes)
-            self._until(at)
-            self._letters.append((name, event))
-            self._drain()
-        self._until(until)
+        while self.step(until):
+            pass
+
+    def step(self, until: float) -> bool:
+        """Handle the next wake-up that is due by a time, with all that follows from it; tell whether there was one."""
+        if not self._wakes or self._wakes[0][0] > until:
+            self._until(until)
+            return False
+        at, _, name, event = heapq.heappop(self._wakes)
+        self._until(at)
+        self._letters.append((name, event))
+        self._drain()
+        return True
 
     def join(self, subscriber: str, key: int, broker: str) -> None:
         """Let a subscriber come to a broker."""

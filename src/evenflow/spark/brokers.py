@@ -345,29 +345,30 @@ class Brokers:
         """Let the brokers look at their loads; what they decide takes effect with the next batch."""
         if self.settings is None:
             return
-        now = self.meter.now
-        self._tell(now)
+        self._tell()
         for name in self.edges:
             if self.mailbox.edges[name].sampling:
                 lists = self._matched(output / f"kind={DELIVERY}" / f"lane={self.lane[name]}")
-                if lists:
+                if lists:  # they count as of when the batch began: it may be longer than PRESS waits
                     self.mailbox.sampled(name, lists)
         self._settle()
-        self._tell(now)  # whoever gave or took just now must not be judged by what it was before
-        self.mailbox.run(now)
-        self._settle()
+        while self.mailbox.step(self.meter.now):
+            self._settle()
 
-    def _tell(self, now: float) -> None:
+    def _tell(self) -> None:
         """Tell every broker its load; none if it is not sure, unless a session of its own needs one."""
         for name, load in self.loads.items():
             edge = self.mailbox.edges[name]
             known = self.meter.sure(name) or edge.giving or edge.taking
-            self.mailbox.measured(name, load if known else None, now)
+            self.mailbox.measured(name, load if known else None)
 
     def _settle(self) -> None:
-        """Write moves down, and measure the lanes anew."""
-        for name in self._log():
+        """Write moves down, and measure the lanes anew: nobody is judged by what it was before."""
+        moved = self._log()
+        for name in moved:
             self.meter.begin_anew(name, UNSURE)
+        if moved:
+            self._tell()
 
     def _matched(self, folder: Path) -> list[tuple[int, ...]]:
         """Give the subscriptions that a lane's publications matched, as PRESS wants them."""
