@@ -94,8 +94,8 @@ def test_a_broker_whose_load_is_not_known_judges_nothing_and_takes_nobody():
     assert sent(pair.giver.handle(Received("B2", pie), 13.0), "B2")
 
 
-def test_without_a_sample_nobody_moves_and_the_session_ends():
-    pair = Pair()
+def test_without_a_sample_ours_moves_nobody_and_the_session_ends():
+    pair = Pair(Balancing(press_samples=4, joint=True))
     request = pair.ask()
     reply = sent(pair.taker.handle(Received("B1", request), 10.1), "B1")[0]
     begun = pair.giver.handle(Received("B2", reply), 10.2)

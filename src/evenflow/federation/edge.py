@@ -275,7 +275,9 @@ class EdgeBroker:
         giving = self.giving
         if giving is None or not giving.agreed:
             return []
-        if self.load is None or not sampled.publications:  # of whom nothing is known, everybody would seem to be free
+        if self.load is None or (
+            self.settings.joint and not sampled.publications
+        ):  # nobody would seem to cost anything
             return [Send(giving.taker, m.Cancel(giving.session)), *self._end_giving(now, "nothing was sampled")]
         chosen = deciding(
             giving, self.seen_load(), self.book, self.catalogue, self.settings, sampled, self.message_size
