@@ -23,7 +23,7 @@ test: java  ## installs what is missing, checks the style and runs the tests
 	@$(MAKE) --no-print-directory -j2 lint tests
 
 tests:
-	$(BIN)/python -m pytest -m "not long" --durations=15 -n 3 --dist loadscope --no-loadscope-reorder
+	$(BIN)/python -m pytest -m "not long" --durations=15 -n 2 --dist loadscope --no-loadscope-reorder
 
 test-long: java  ## the campaigns that make test leaves out, and the properties on fresh examples
 	$(BIN)/python -m pytest -m long --durations=15
