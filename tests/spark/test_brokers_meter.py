@@ -11,7 +11,7 @@ SAMPLE = {"publications": 100, "cpu_us": 2_000_000, "bytes": 1000, "memory": 7, 
 
 @pytest.fixture
 def meter():
-    return Meter(["a", "b"], {"a": 10, "b": 0}.__getitem__, 1e6, 1e9)
+    return Meter(["a", "b"], {"a": 10, "b": 10}.__getitem__, 1e6, 1e9)
 
 
 @pytest.mark.parametrize("batches", [1, 3, WINDOW, WINDOW + 5])
@@ -28,10 +28,27 @@ def test_what_was_before_a_lane_began_anew_does_not_count(meter):
     for batch in range(1, 6):
         meter.read({"a": SAMPLE, "b": SAMPLE}, 10.0 * batch)
     meter.begin_anew("a")
-    meter.read({"a": {**SAMPLE, "cpu_us": 8_000_000}, "b": {**SAMPLE, "cpu_us": 8_000_000}}, 60.0)
-    loads = meter.read({"a": {**SAMPLE, "cpu_us": 8_000_000}}, 70.0)
+    for now in (60.0, 70.0):
+        loads = meter.read({"a": {**SAMPLE, "cpu_us": 8_000_000}, "b": SAMPLE}, now)
     assert loads["a"].input_ratio == pytest.approx(0.8)
-    assert loads["b"].input_rate == pytest.approx(6 * 100 / 70)
+
+
+def test_a_machine_that_is_slower_for_a_while_moves_no_lane_away_from_another(meter):
+    slow = {**SAMPLE, "cpu_us": 5_000_000}
+    for batch in range(1, 7):
+        meter.read({"a": SAMPLE, "b": SAMPLE}, 10.0 * batch)
+    meter.begin_anew("a")
+    for batch in range(7, 10):
+        loads = meter.read({"a": slow, "b": slow}, 10.0 * batch)
+    assert loads["a"].input_ratio == pytest.approx(loads["b"].input_ratio)
+
+
+def test_an_unsure_lane_is_no_more_than_half_slower_than_the_others(meter):
+    for batch in range(1, 4):
+        meter.read({"a": SAMPLE, "b": SAMPLE}, 10.0 * batch)
+    meter.begin_anew("a", UNSURE)
+    seen = [meter.read({"a": {**SAMPLE, "cpu_us": 20_000_000}, "b": SAMPLE}, 10.0 * n)["a"] for n in range(4, 8)]
+    assert [load.input_ratio for load in seen] == pytest.approx([0.3, 0.3, 2.0, 2.0])
 
 
 def test_one_batch_that_took_long_changes_nothing(meter):

@@ -15,6 +15,7 @@ Floats = npt.NDArray[np.float64]
 WINDOW = 8  # batches over which a lane is measured, at most
 SWIFT = 0.25  # of the work went at least as fast as it is taken to go
 UNSURE = 3  # batches after a move before a lane is judged
+SLOWER = 1.5  # times the usual: until then it is taken to be no slower
 FITTED = 80  # measurements of lanes from which the costs of the engine are found
 FITTINGS = 20  # rounds of weighting in which they are
 
@@ -37,6 +38,7 @@ class Meter:
         self._subscribers = subscribers
         self._output, self._memory = output, memory
         self._unsure = dict.fromkeys(edges, 0)
+        self._batches: deque[Mapping[str, Mapping[str, Any]]] = deque(maxlen=WINDOW)
         self._times: deque[float] = deque([0.0], maxlen=WINDOW + 1)
         self._fitted: deque[tuple[float, float, float]] = deque(maxlen=FITTED)
 
@@ -57,33 +59,30 @@ class Meter:
     def read(self, seen: Mapping[str, Mapping[str, Any]], now: float) -> dict[str, Load]:
         """Take the measures of a batch, and return every broker's load; a lane without publications has measured nothing."""
         self._times.append(now)
-        for name, window in self.windows.items():
-            window.append(seen.get(name, {}))
-            self._unsure[name] = max(0, self._unsure[name] - 1)
-        self._fitted.extend(
-            (row["cpu_us"] / 1e6, row["publications"] * self._subscribers(name), 8.0 * row["bytes"])
+        batch = {
+            name: {**row, "comparisons": row["publications"] * self._subscribers(name), "bits": 8.0 * row["bytes"]}
             for name, row in seen.items()
-        )
+            if row["publications"]
+        }
+        self._batches.append(batch)
+        for name, window in self.windows.items():
+            window.append(batch.get(name, {}))
+            self._unsure[name] = max(0, self._unsure[name] - 1)
+        self._fitted.extend((row["cpu_us"] / 1e6, row["comparisons"], row["bits"]) for row in batch.values())
         costs = engine_costs(self._fitted)
         return {name: self.load(name, *costs) for name in self.windows}
 
     def load(self, name: str, slope: float, per_bit: float) -> Load:
-        """Return a broker's load with the costs of the engine as they were found.
-
-        What there was to do is counted, and how fast it went is measured where it went well: the same work takes twice
-        as long now and then, which is not its broker's doing.
-        """
-        rows = [row for row in self.windows[name] if row.get("publications")]
-        span = max(self.now - self._times[-1 - len(self.windows[name])], 1e-9)
+        """Return a broker's load with the costs of the engine as they were found."""
+        window = self.windows[name]
+        rows = [row for row in window if row]
+        span = max(self.now - self._times[-1 - len(window)], 1e-9)
         publications = sum(row["publications"] for row in rows)
         subscribers = self._subscribers(name)
-        works = [slope * subscribers * row["publications"] + per_bit * 8.0 * row["bytes"] for row in rows]
-        if sum(works) and subscribers:
-            delay = sum(works) / publications * _pace([row["cpu_us"] / 1e6 for row in rows], works)
-        else:
-            delay = slope * subscribers
+        work = sum(slope * row["comparisons"] + per_bit * row["bits"] for row in rows)
+        delay = work / publications * self._pace(name, slope, per_bit) if work and subscribers else slope * subscribers
         memory = rows[-1]["memory"] if rows else 0
-        bits = 8.0 * sum(row["bytes"] for row in rows)
+        bits = sum(row["bits"] for row in rows)
         return Load(
             subscribers,
             delay,
@@ -96,21 +95,38 @@ class Meter:
             min(per_bit, delay * publications / bits) if bits else per_bit,  # it has not cost more than all
         )
 
+    def _pace(self, name: str, slope: float, per_bit: float) -> float:
+        """Find how long a lane takes for work that the costs say takes a second.
 
-def _pace(spent: Sequence[float], works: Sequence[float]) -> float:
-    """Find how long a unit of work takes, so that `SWIFT` of the work went at least as fast.
+        Each batch is compared with the other lanes in the same batch, for the whole machine is slower at times,
+        and what is slow now and then is left out: neither is its broker's doing.
+        """
+        done = [
+            {
+                lane: (row["cpu_us"] / 1e6, slope * row["comparisons"] + per_bit * row["bits"])
+                for lane, row in batch.items()
+            }
+            for batch in self._batches
+        ]
+        speeds = [swift([(spent / work, 1.0) for spent, work in batch.values() if work]) for batch in done]
+        usual = swift([(speed, 1.0) for speed in speeds if speed])
+        latest = list(zip(done, speeds, strict=True))[-len(self.windows[name]) :]
+        mine = [(*batch[name], speed) for batch, speed in latest if name in batch and speed]
+        pace = usual * swift([(spent / work / speed, work) for spent, work, speed in mine if work])
+        return pace if self.sure(name) else min(pace, SLOWER * usual)
+
+
+def swift(values: Iterable[tuple[float, float]]) -> float:
+    """Find the value that `SWIFT` of the weight does not exceed; 0 if there is none.
 
     Examples
     --------
-    >>> _pace([2.0, 6.0, 2.2], [1.0, 1.0, 1.0]), _pace([0.2, 6.0, 30.0], [0.1, 3.0, 10.0])
-    (2.0, 3.0)
+    >>> swift([(2.0, 1.0), (6.0, 1.0), (2.2, 1.0)]), swift([(2.0, 0.1), (2.5, 3.0), (3.0, 6.0)])
+    (2.0, 2.5)
     """
-    work, took = np.array(works), np.array(spent)
-    took, work = took[work > 0], work[work > 0]
-    order = np.argsort(took / work)
-    reached = np.cumsum(work[order])
-    chosen = order[np.searchsorted(reached, SWIFT * reached[-1])]
-    return float(took[chosen] / work[chosen])
+    value, weight = np.array(sorted(values) or [(0.0, 1.0)]).T
+    reached = np.cumsum(weight)
+    return float(value[np.searchsorted(reached, SWIFT * reached[-1])])
 
 
 def engine_costs(seen: Iterable[tuple[float, float, float]]) -> tuple[float, float]:
