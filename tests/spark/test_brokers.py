@@ -46,8 +46,8 @@ def run(spark, market, tmp_path_factory):
     # What a lane measures depends on the machine; here delays are what the number of subscribers makes of them.
     measured = live.meter.load
 
-    def modelled(name, *costs):
-        load = measured(name, *costs)
+    def modelled(name):
+        load = measured(name)
         delay = load.n_subs * 2.0 / 400 / max(load.input_rate, 4.0)
         slope = 2.0 / 400 / 4.0
         return load._replace(matching_delay=delay, slope=slope, per_bit=0.0, cpu=min(1.0, delay * load.input_rate))
@@ -64,7 +64,7 @@ def run(spark, market, tmp_path_factory):
         live(spark.createDataFrame(part), batch)
         moved = {place for name, place in live.where.items() if before.get(name, place) != place}
         moved |= {before[name] for name, place in live.where.items() if before.get(name, place) != place}
-        windows.append((moved, {name: len(rows) for name, rows in live.meter.windows.items()}))
+        windows.append((moved, dict(live.meter.lengths)))
         index = Index((name, parse_subscription(text)) for name, text in texts.items())
         for number, names in zip(part.column("number").to_pylist(), index.match(part).lists().to_pylist(), strict=True):
             wanted[batch, number] = Counter(names)

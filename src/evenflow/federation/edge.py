@@ -7,7 +7,6 @@ a session always ends, and where a subscriber lives is decided by the giver alon
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from evenflow.actor import Note, Received, Send, Started, Wake, Woken
@@ -20,21 +19,11 @@ from evenflow.federation.load import Change, Load
 from evenflow.federation.pie import Indices, Pie, PieBoard, PieWriter
 from evenflow.federation.settings import Balancing
 from evenflow.federation.status import LOCAL, Cause, Status, after
+from evenflow.federation.taking import Outcomes, Taking
 from evenflow.subscriptions.press import Arrived, Requested, Sampled, Sampler, State
 
 Uniform = Callable[[float, float], float]
 ASKS = 3  # times that a silent taker is asked
-REMEMBERED = 50  # sessions whose outcome a taker can still tell
-
-
-@dataclass(slots=True)
-class Taking:
-    """The taker's side of a session."""
-
-    session: str
-    giver: str
-    total: int | None = None
-    arrived: set[str] = field(default_factory=set)
 
 
 class EdgeBroker:
@@ -87,9 +76,9 @@ class EdgeBroker:
         self.overloaded = False
         self.giving: Giving | None = None
         self.taking: Taking | None = None
-        self.outcomes: dict[str, frozenset[str]] = {}
+        self.outcomes = Outcomes()
         self.watched: dict[str, float] = {}  # other clusters, and until when; their head says so again and again
-        self.verdicts: dict[str, frozenset[str]] = {}  # sessions we gave in, and who arrived
+        self.verdicts = Outcomes()  # sessions we gave in, and who arrived
         self.quiet: dict[str, float] = {}  # until when a pair that found nothing leaves each other alone
         self.leaving_load = Change(0, 0.0, 0.0)
         self.refusals: dict[str, int] = {}
@@ -275,9 +264,8 @@ class EdgeBroker:
         giving = self.giving
         if giving is None or not giving.agreed:
             return []
-        if self.load is None or (
-            self.settings.joint and not sampled.publications
-        ):  # nobody would seem to cost anything
+        unseen = self.settings.joint and not sampled.publications  # to our offload nobody would seem to cost anything
+        if self.load is None or unseen:
             return [Send(giving.taker, m.Cancel(giving.session)), *self._end_giving(now, "nothing was sampled")]
         chosen = deciding(
             giving, self.seen_load(), self.book, self.catalogue, self.settings, sampled, self.message_size
@@ -329,7 +317,7 @@ class EdgeBroker:
                 self.book.leaving.pop(name, None)
                 orders.append(Send(name, m.StayOrder(session)))
         giving.arrived = len(arrived)
-        _remember(self.verdicts, session, arrived)
+        self.verdicts.remember(session, arrived)
         self.leaving_load = giving.expected_loss()
         report = [Send(self.head, m.Progress(len(arrived)))] if self.watched and arrived else []
         return [*orders, *report, *self._end_giving(now, "done")]
@@ -337,20 +325,7 @@ class EdgeBroker:
     def _end_giving(self, now: float, how: str) -> list[Any]:
         assert self.giving is not None
         ended, self.giving = self.giving, None
-        note = Note(
-            {
-                "kind": "broker_session",
-                "at": now,
-                "session": ended.session,
-                "giver": self.name,
-                "taker": ended.taker,
-                "algorithm": ended.algorithm,
-                "overloaded": ended.overloaded,
-                "began": ended.began,
-                "moved": ended.arrived,
-                "how": how,
-            }
-        )
+        note = ended.ended(self.name, now, how)
         self.detector.settle(now)
         return [note, *self._become(after(LOCAL, self.status, Cause.ENDED), now, how)]
 
@@ -379,7 +354,7 @@ class EdgeBroker:
         if self.taking is None or self.taking.session != session or self.taking.total is not None:
             return []
         self.taking.total = total
-        if len(self.taking.arrived) >= total:
+        if self.taking.complete:
             return self._end_taking(now, "all came")
         return [Wake(now + total * self.settings.migration_timeout_s, ("taken", session))]
 
@@ -393,7 +368,7 @@ class EdgeBroker:
         self.taking.arrived.add(sender)
         if self.taking.total is None:
             return self._expect(session, total, now)
-        return self._end_taking(now, "all came") if len(self.taking.arrived) >= self.taking.total else []
+        return self._end_taking(now, "all came") if self.taking.complete else []
 
     def _unsubscribed(self, sender: str) -> list[Any]:
         self.book.remove(sender)
@@ -405,7 +380,7 @@ class EdgeBroker:
         assert self.taking is not None
         ended, self.taking = self.taking, None
         arrived = frozenset(ended.arrived)
-        _remember(self.outcomes, ended.session, arrived)
+        self.outcomes.remember(ended.session, arrived)
         self.detector.settle(now)
         done = [] if how == "cancelled" else [Send(ended.giver, m.Done(ended.session, arrived))]
         return [*done, *self._become(after(LOCAL, self.status, Cause.ENDED), now, how)]
@@ -443,9 +418,3 @@ class EdgeBroker:
     def _refuse(self, why: str) -> None:
         """Count why nothing happened."""
         self.refusals[why] = self.refusals.get(why, 0) + 1
-
-
-def _remember(outcomes: dict[str, frozenset[str]], session: str, arrived: frozenset[str]) -> None:
-    outcomes[session] = arrived
-    while len(outcomes) > REMEMBERED:
-        del outcomes[next(iter(outcomes))]

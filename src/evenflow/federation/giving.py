@@ -73,6 +73,23 @@ class Giving:
             }
         )
 
+    def ended(self, giver: str, now: float, how: str) -> Note:
+        """Record the whole session."""
+        return Note(
+            {
+                "kind": "broker_session",
+                "at": now,
+                "session": self.session,
+                "giver": giver,
+                "taker": self.taker,
+                "algorithm": self.algorithm,
+                "overloaded": self.overloaded,
+                "began": self.began,
+                "moved": self.arrived,
+                "how": how,
+            }
+        )
+
 
 def _short(load: Load) -> dict[str, Any]:
     return {

@@ -34,13 +34,15 @@ class Meter:
     """
 
     def __init__(self, edges: Sequence[str], subscribers: Callable[[str], int], output: float, memory: float) -> None:
-        self.windows: dict[str, deque[Mapping[str, Any]]] = {name: deque(maxlen=WINDOW) for name in edges}
+        self.lengths = dict.fromkeys(edges, 0)  # batches since a lane began anew
         self._subscribers = subscribers
         self._output, self._memory = output, memory
         self._unsure = dict.fromkeys(edges, 0)
         self._batches: deque[Mapping[str, Mapping[str, Any]]] = deque(maxlen=WINDOW)
         self._times: deque[float] = deque([0.0], maxlen=WINDOW + 1)
         self._fitted: deque[tuple[float, float, float]] = deque(maxlen=FITTED)
+        self._slope = self._per_bit = 0.0
+        self._speeds: list[float] = []  # of each batch, that of its fastest lanes
 
     @property
     def now(self) -> float:
@@ -49,7 +51,7 @@ class Meter:
 
     def begin_anew(self, name: str, unsure: int = 0) -> None:
         """Measure a lane from the next batch on, for it is another load; so many batches do not say for sure which."""
-        self.windows[name].clear()
+        self.lengths[name] = 0
         self._unsure[name] = max(unsure, self._unsure[name])
 
     def sure(self, name: str) -> bool:
@@ -65,24 +67,27 @@ class Meter:
             if row["publications"]
         }
         self._batches.append(batch)
-        for name, window in self.windows.items():
-            window.append(batch.get(name, {}))
+        for name, length in self.lengths.items():
+            self.lengths[name] = min(WINDOW, length + 1)
             self._unsure[name] = max(0, self._unsure[name] - 1)
         self._fitted.extend((row["cpu_us"] / 1e6, row["comparisons"], row["bits"]) for row in batch.values())
-        costs = engine_costs(self._fitted)
-        return {name: self.load(name, *costs) for name in self.windows}
+        self._slope, self._per_bit = engine_costs(self._fitted)
+        self._speeds = [
+            swift((self._pace(row), 1.0) for row in one.values() if self._work(row)) for one in self._batches
+        ]
+        return {name: self.load(name) for name in self.lengths}
 
-    def load(self, name: str, slope: float, per_bit: float) -> Load:
+    def load(self, name: str) -> Load:
         """Return a broker's load with the costs of the engine as they were found."""
-        window = self.windows[name]
-        rows = [row for row in window if row]
-        span = max(self.now - self._times[-1 - len(window)], 1e-9)
-        publications = sum(row["publications"] for row in rows)
+        length = self.lengths[name]
+        latest = list(zip(self._batches, self._speeds, strict=True))[len(self._batches) - length :]
+        rows = [(batch[name], speed) for batch, speed in latest if name in batch]
+        span = max(self.now - self._times[-1 - length], 1e-9)
+        publications = sum(row["publications"] for row, _ in rows)
+        bits = sum(row["bits"] for row, _ in rows)
         subscribers = self._subscribers(name)
-        work = sum(slope * row["comparisons"] + per_bit * row["bits"] for row in rows)
-        delay = work / publications * self._pace(name, slope, per_bit) if work and subscribers else slope * subscribers
-        memory = rows[-1]["memory"] if rows else 0
-        bits = sum(row["bits"] for row in rows)
+        work = sum(self._work(row) for row, _ in rows)
+        delay = work / publications * self._lag(name, rows) if work and subscribers else self._slope * subscribers
         return Load(
             subscribers,
             delay,
@@ -90,30 +95,28 @@ class Meter:
             bits / span,
             self._output,
             delay * publications / span,
-            Memory(0.0, 0.0, float(memory), self._memory),
-            slope,
-            min(per_bit, delay * publications / bits) if bits else per_bit,  # it has not cost more than all
+            Memory(0.0, 0.0, float(rows[-1][0]["memory"]) if rows else 0.0, self._memory),
+            self._slope,
+            min(self._per_bit, delay * publications / bits) if bits else self._per_bit,  # it has not cost more than all
         )
 
-    def _pace(self, name: str, slope: float, per_bit: float) -> float:
-        """Find how long a lane takes for work that the costs say takes a second.
+    def _work(self, row: Mapping[str, Any]) -> float:
+        """Give the seconds that the costs say it takes."""
+        return float(self._slope * row["comparisons"] + self._per_bit * row["bits"])
+
+    def _pace(self, row: Mapping[str, Any]) -> float:
+        """Give the seconds that it took for each of those."""
+        return float(row["cpu_us"] / 1e6 / self._work(row))
+
+    def _lag(self, name: str, rows: Iterable[tuple[Mapping[str, Any], float]]) -> float:
+        """Find a lane's pace.
 
         Each batch is compared with the other lanes in the same batch, for the whole machine is slower at times,
         and what is slow now and then is left out: neither is its broker's doing.
         """
-        done = [
-            {
-                lane: (row["cpu_us"] / 1e6, slope * row["comparisons"] + per_bit * row["bits"])
-                for lane, row in batch.items()
-            }
-            for batch in self._batches
-        ]
-        speeds = [swift([(spent / work, 1.0) for spent, work in batch.values() if work]) for batch in done]
-        usual = swift([(speed, 1.0) for speed in speeds if speed])
-        latest = list(zip(done, speeds, strict=True))[-len(self.windows[name]) :]
-        mine = [(*batch[name], speed) for batch, speed in latest if name in batch and speed]
-        pace = usual * swift([(spent / work / speed, work) for spent, work, speed in mine if work])
-        return pace if self.sure(name) else min(pace, SLOWER * usual)
+        usual = swift((speed, 1.0) for speed in self._speeds if speed)
+        slower = swift((self._pace(row) / speed, self._work(row)) for row, speed in rows if speed and self._work(row))
+        return usual * (slower if self.sure(name) else min(slower, SLOWER))
 
 
 def swift(values: Iterable[tuple[float, float]]) -> float:
