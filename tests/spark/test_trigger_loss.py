@@ -42,7 +42,7 @@ def test_a_run_goes_on_after_its_last_complete_round(spark, tmp_path, monkeypatc
     assert second.instructed == first.instructed, "what the master ordered after that round is ordered again"
     assert sum(report.executed for report in second.round()) > 0
     assert sum(report.counts.get("lent", 0) for report in second.reports[-1]) > 0
-    assert json.loads((tmp_path / "last.json").read_text()) == {"round": 2}
+    assert json.loads((tmp_path / "last.json").read_text()) == {"round": 2, "lanes": 2}
 
 
 @pytest.mark.long

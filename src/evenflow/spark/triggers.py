@@ -16,18 +16,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from evenflow.actor import Received, Send, Started, Woken
+from evenflow.errors import BadInput
 from evenflow.spark.storage import Storage, checked_url
 from evenflow.triggers.app import Key, Row, TriggerApp, Write
+from evenflow.triggers.homes import Homes, by_hash, parts
 from evenflow.triggers.master import TriggerMaster
 from evenflow.triggers.messages import Events, Execute, Executed, Heartbeat, Took
 from evenflow.triggers.policies import Policy
 from evenflow.triggers.settings import WorkerSettings
-from evenflow.triggers.store import Rows
+from evenflow.triggers.store import Rows, checked
 from evenflow.triggers.worker import TriggerWorker
 
 SCHEMA: Final = "lane int, kind string, sender int, number long, body binary"
@@ -52,20 +55,40 @@ def _number(name: str) -> int:
 
 @dataclass(frozen=True)
 class Placed:
-    """An application on lanes: what a lane needs to build its worker."""
+    """An application on lanes: what a lane needs to build its worker.
+
+    ``homes`` says the lane of a row by its key; a row that it does not name lives where a hash of its key says.
+    """
 
     app: Callable[[], TriggerApp]
     homes: Mapping[Any, int]
     settings: WorkerSettings
 
-    def worker(self, lane: int, rows: Rows | None = None, start: tuple[str, ...] = ()) -> TriggerWorker:
-        """Return a lane's worker as it begins."""
+    def home(self, lanes: int) -> Homes:
+        """Return who has which row, of so many lanes."""
         homes = self.homes
 
         def home(_: str, key: Key) -> str:
-            return lane_name(homes[key])
+            lane = homes.get(key)
+            return lane_name(by_hash(key, lanes) if lane is None else lane)
 
-        return TriggerWorker(lane_name(lane), self.app(), home, self.settings, MASTER, rows, start)
+        return home
+
+    def check(self, lanes: int) -> None:
+        """Refuse homes that are no lanes: what is sent there would arrive at another one.
+
+        Raises
+        ------
+        BadInput
+            With the first such row.
+        """
+        for key, lane in self.homes.items():
+            if isinstance(lane, bool) or not isinstance(lane, int | np.integer) or not 0 <= lane < lanes:
+                raise BadInput(f"{lane!r} as the home of row {key!r}", f"a lane from 0 to {lanes - 1}", "homes")
+
+    def worker(self, lane: int, lanes: int, rows: Rows | None = None, start: tuple[str, ...] = ()) -> TriggerWorker:
+        """Return a lane's worker as it begins."""
+        return TriggerWorker(lane_name(lane), self.app(), self.home(lanes), self.settings, MASTER, rows, start)
 
 
 @dataclass(frozen=True)
@@ -88,6 +111,7 @@ class LaneRound:
     """For ``mapInArrow`` behind ``repartitionById``: lets a lane work for one round."""
 
     placed: Placed
+    lanes: int
     budget_s: float
     now: float
 
@@ -99,7 +123,7 @@ class LaneRound:
         if not states:
             return  # Spark may ask about an empty partition
         lane = states[0]["lane"]
-        worker = self.placed.worker(lane)
+        worker = self.placed.worker(lane, self.lanes)
         worker.restore(states[0]["body"])
         before, executed_before = worker.state.busy_s, worker.state.counts.get("executed", 0)
         out = _Outbox(worker, self.now)
@@ -216,6 +240,7 @@ class TriggerRun:
     instructed: int = 0
 
     def __post_init__(self) -> None:
+        self.placed.check(self.lanes)
         self._master = TriggerMaster(self.policy, 0.0, self.budget_s)
         self._storage = Storage(checked_url(self.folder)) if self.folder is not None else None
         self._table: DataFrame | None = None
@@ -226,8 +251,14 @@ class TriggerRun:
     def start(self, rows: Callable[[int], Rows], triggers: tuple[str, ...]) -> None:
         """Put the rows on their lanes and invoke triggers for all of them."""
         states = []
+        home = self.placed.home(self.lanes)
         for lane in range(self.lanes):
-            worker = self.placed.worker(lane, rows(lane), triggers)
+            worker = self.placed.worker(lane, self.lanes, rows(lane), triggers)
+            for table in worker.app.tables:
+                for key in worker.state.rows.of(table):
+                    if home(table, key) != worker.name:  # its events would go to another row of the same name
+                        given = f"row {key!r} of {table!r} for {worker.name}"
+                        raise BadInput(given, f"its home {home(table, key)}", "start")
             worker.handle(Started({}), 0.0)
             states.append((lane, STATE, lane, 0, worker.snapshot()))
         self._master.handle(Started({}), 0.0)
@@ -240,7 +271,10 @@ class TriggerRun:
         """
         if self._storage is None or not self._storage.has(LAST):
             return False
-        self._number = json.loads(self._storage.read(LAST))["round"]
+        last = json.loads(self._storage.read(LAST))
+        if last.get("lanes", self.lanes) != self.lanes:
+            raise BadInput(f"{self.lanes} lanes", f"{last['lanes']}, as the folder has them", "resume")
+        self._number = last["round"]
         self._master.handle(Started({}), float(self._number))  # its orders outnumber those of its life before
         self._table = self._stored()
         reports = self._reports()
@@ -249,10 +283,17 @@ class TriggerRun:
         return True
 
     def write(self, writes: Sequence[Write]) -> None:
-        """Change tables from outside; the next round sees it."""
-        for write in writes:
-            lane = self.placed.homes[write.keys[0]]
-            self._orders.setdefault(lane, []).append(Events((write,)))
+        """Change tables from outside; the next round sees it.
+
+        Raises
+        ------
+        BadInput
+            For a table, a column or an entry that the application does not have; then none of the writes counts.
+        """
+        app, home = self.placed.app(), self.placed.home(self.lanes)
+        found = [part for write in writes for part in parts(checked(app, write), home)]
+        for name, write in found:
+            self._orders.setdefault(_number(name), []).append(Events((write,)))
 
     def round(self) -> list[Report]:
         """Work for one round on all lanes."""
@@ -264,7 +305,7 @@ class TriggerRun:
             given = given.unionByName(self._frame(mail))
             self._orders = {}
         self._number += 1
-        task = LaneRound(self.placed, self._budget_s, float(self._number))
+        task = LaneRound(self.placed, self.lanes, self._budget_s, float(self._number))
         self._table = self._kept(given.repartitionById(self.lanes, "lane").mapInArrow(task, SCHEMA))
         found = self._reports()
         self.reports.append(found)
@@ -280,7 +321,7 @@ class TriggerRun:
         if self._storage is None:
             return done.localCheckpoint(eager=False)
         done.write.mode("overwrite").parquet(self._place())
-        self._storage.write(LAST, json.dumps({"round": self._number}).encode())
+        self._storage.write(LAST, json.dumps({"round": self._number, "lanes": self.lanes}).encode())
         return self._stored()
 
     def _stored(self) -> DataFrame:

@@ -105,7 +105,7 @@ class RowView:
         try:
             return self._row[column]
         except KeyError:
-            raise BadInput(f"column {column!r}", nearest(column, self._row), f"table {self.table}") from None
+            raise BadInput(f"column {column!r}", nearest(column, self._row.keys() - {VERSION}), self.table) from None
 
     def __setitem__(self, column: str, value: Any) -> None:
         self._own[column] = value

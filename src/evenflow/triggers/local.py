@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
-from zlib import crc32
 
 from evenflow.actor import Received, Send, Started
 from evenflow.errors import BadInput
 from evenflow.triggers.app import NO_ENTRY, Key, Row, TriggerApp, Write
+from evenflow.triggers.homes import by_hash, parts
 from evenflow.triggers.messages import Events, Execute, Executed
 from evenflow.triggers.settings import WorkerSettings
+from evenflow.triggers.store import checked
 from evenflow.triggers.worker import TriggerWorker
 
 
@@ -37,7 +38,7 @@ class LocalCluster:
 
     def home(self, table: str, key: Key) -> str:
         """Return the worker of a row: by a hash that is the same in every process."""
-        return self.names[crc32(repr(key).encode()) % len(self.names)]
+        return self.names[by_hash(key, len(self.names))]
 
     def set(self, table: str, key: Key, column: str, value: Any) -> None:
         """Change a cell from outside."""
@@ -48,8 +49,8 @@ class LocalCluster:
         self._write(Write(table, (key,), column, entry, value))
 
     def _write(self, write: Write) -> None:
-        self.app.columns(write.table, write.column)
-        self._mail.append((self.home(write.table, write.keys[0]), Received("outside", Events((write,)))))
+        for home, part in parts(checked(self.app, write), self.home):
+            self._mail.append((home, Received("outside", Events((part,)))))
         self._deliver()
 
     def row(self, table: str, key: Key) -> Row:

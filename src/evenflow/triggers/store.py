@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from evenflow.errors import BadInput
-from evenflow.triggers.app import NO_ENTRY, VERSION, Entries, Key, Row, TriggerApp
+from evenflow.errors import BadInput, nearest
+from evenflow.triggers.app import NO_ENTRY, VERSION, Entries, Key, Row, TriggerApp, Write
 
 
 class Rows:
@@ -35,6 +35,8 @@ class Rows:
         try:
             return self._tables[table][key]
         except KeyError:
+            if table not in self._new:
+                raise BadInput(f"table {table!r}", nearest(table, self._new), "write") from None
             row: Row = {c: v.copy() if isinstance(v, Entries) else v for c, v in self._new[table].items()}
             row[VERSION] = 1
             self._tables[table][key] = row
@@ -47,12 +49,18 @@ class Rows:
     @staticmethod
     def change(row: Row, column: str, entry: Any, value: Any) -> bool:
         """Write one cell, and say whether it is another than before."""
+        if column not in row:
+            raise BadInput(f"column {column!r}", nearest(column, row.keys() - {VERSION}), "write")
+        entries = row[column]
         if entry == NO_ENTRY:
-            if row[column] == value:
+            if isinstance(entries, Entries) and not isinstance(value, Entries):
+                raise BadInput(
+                    f"a {type(value).__name__} for column {column!r}", "Entries, or a put of one entry", "set"
+                )
+            if entries == value:
                 return False
             row[column] = value
             return True
-        entries = row[column]
         if not isinstance(entries, Entries):
             raise BadInput(f"an entry of column {column!r}", "a column that was declared with Entries()", "put")
         if value is None:
@@ -61,3 +69,16 @@ class Rows:
             return False
         entries[entry] = value
         return True
+
+
+def checked(app: TriggerApp, write: Write) -> Write:
+    """Return a write from outside, if the application's tables can take it.
+
+    Raises
+    ------
+    BadInput
+        For a table or a column that is not declared, and for an entry of a column without entries.
+    """
+    app.columns(write.table, write.column)
+    Rows.change(app.new_row(write.table), write.column, write.entry, write.value)
+    return write

@@ -6,14 +6,15 @@ Law: an invocation is waiting, running or lent, in one place; its effect is appl
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
 from typing import Any
 
 from evenflow.actor import Note, Received, Save, Send, Started, Wake, Woken
+from evenflow.errors import BadInput, nearest
 from evenflow.triggers.app import VERSION, Key, Row, RowView, Trigger, TriggerApp, Write
 from evenflow.triggers.channel import Ack, Channels, Packet
 from evenflow.triggers.estimate import ESTIMATORS
 from evenflow.triggers.heartbeat import Pulse
+from evenflow.triggers.homes import Homes, parts
 from evenflow.triggers.lending import lent, selected, taken_back
 from evenflow.triggers.messages import (
     Events,
@@ -35,9 +36,6 @@ from evenflow.triggers.store import Rows
 from evenflow.triggers.waiting import Invocation, Waiting
 
 LEAST_S = 1e-9  # no trigger is taken to need less
-
-Homes = Callable[[str, Key], str]
-"""Table and key of a row to the worker where its data is."""
 
 
 class TriggerWorker:
@@ -78,6 +76,9 @@ class TriggerWorker:
             ESTIMATORS[settings.estimate](settings.first_s),
             Channels(numbered=settings.resend_s > 0),
         )
+        for trigger in start:
+            if trigger not in app.triggers:
+                raise BadInput(f"trigger {trigger!r}", nearest(trigger, app.triggers), f"app {app.name}")
         self._start = start
         self._out = Outgoing(self._beat_now if settings.asks else None)
         self._commands: list[Any] = []
@@ -231,11 +232,7 @@ class TriggerWorker:
         if invocation.home:
             self._release(invocation)
             if self.settings.direct:
-                own = self.app.triggers[invocation.trigger].table, (invocation.key,)
-                for write in writes:
-                    if write[:2] != own:
-                        self._fire(write)
-                writes = [write for write in writes if write[:2] == own]
+                writes = self._fire_others(self._place(invocation), writes)
             self._out.send(invocation.home, Result(invocation.lease, read, tuple(writes)))
         else:
             who = (invocation.trigger, invocation.key)
@@ -259,15 +256,21 @@ class TriggerWorker:
 
     def _fire(self, write: Write) -> None:
         """Bring a write to the homes of its rows; what is ours is seen at once."""
-        if len(write.keys) == 1:
-            self._to(self.homes(write.table, write.keys[0]), write)
-            return
-        parts: dict[str, list[Key]] = {}
-        homes, table = self.homes, write.table
-        for key in write.keys:
-            parts.setdefault(homes(table, key), []).append(key)
-        for home, keys in parts.items():
-            self._to(home, write._replace(keys=tuple(keys)))
+        for home, part in parts(write, self.homes):
+            self._to(home, part)
+
+    def _fire_others(self, own: tuple[str, Key], writes: list[Write]) -> list[Write]:
+        """Fire what goes to other rows than a trigger's own; return what goes to its own, in order."""
+        table, key = own
+        kept = []
+        for write in writes:
+            others = write.keys
+            if write.table == table and key in others:
+                kept.append(write._replace(keys=(key,)))
+                others = tuple(other for other in others if other != key)
+            if others:
+                self._fire(write._replace(keys=others))
+        return kept
 
     def _to(self, home: str, write: Write) -> None:
         if home == self.name:
