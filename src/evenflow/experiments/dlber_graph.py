@@ -94,7 +94,7 @@ def _lines(name: str) -> Iterator[tuple[int, str]]:
         known = ", ".join(repr(bundled) for bundled in BUNDLED)
         reason = getattr(error, "strerror", None) or "cannot be read as an edge list"
         raise BadInput(f"'{name}' ({reason})", f"an edge list that can be read, or {known}", "--set graph") from None
-    yield from enumerate(text.splitlines(), 1)
+    yield from enumerate(text.split("\n"), 1)
 
 
 def skewed_homes(pages: Sequence[int], workers: int, skew: float, chance: np.random.Generator) -> dict[int, int]:

@@ -71,13 +71,13 @@ def read_workload(path: Path) -> WorkloadFile:
         When the file cannot be read, or a line says what makes no sense; with the line's number.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")  # strings may hold other line ends, such as U+2028
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"'{path}' ({error})", "a file that can be read", "--set workload") from None
     found = WorkloadFile()
     for number, line in enumerate(lines, 1):
         if line.strip() and not line.lstrip().startswith("#"):
-            _line(found, line.split(), f"{path}, line {number}")
+            _line(found, line, f"{path}, line {number}")
     if len(found.brokers) < FEWEST:
         raise BadInput(f"{len(found.brokers)} brokers", f"at least {FEWEST}, a head and two others", str(path))
     if not found.publishers:
@@ -115,11 +115,14 @@ def _head_of(found: WorkloadFile, broker: str) -> str:
     return next(spec.head or spec.name for spec in found.brokers if spec.name == broker)
 
 
-def _line(found: WorkloadFile, words: list[str], where: str) -> None:
+def _line(found: WorkloadFile, line: str, where: str) -> None:
+    words = line.split()
     at = _number(words[0], where)
     read = _READERS.get((words[1], words[2]) if len(words) > 2 else ("", ""))
     if read is None:
         raise BadInput(repr(" ".join(words)), ALLOWED, where)
+    if read is _subscriber:
+        words = line.strip().split(maxsplit=5)  # the subscription stays as it is, spaces in strings too
     try:
         read(found, at, words[3:], where)
     except BadInput:
@@ -162,7 +165,7 @@ def _change(found: WorkloadFile, at: float, words: list[str], where: str) -> Non
 
 
 def _subscriber(found: WorkloadFile, at: float, words: list[str], where: str) -> None:
-    name, broker, text = words[0], words[1], " ".join(words[2:])
+    name, broker, text = words
     _known(found, broker, where)
     if name in found.subscribers:
         raise BadInput(f"subscriber {name} twice", "an id for each subscriber", where)

@@ -34,7 +34,7 @@ from evenflow.spark.brokers_register import Register
 from evenflow.spark.brokers_stage import COUNT, DELIVERY, MEASURES, SAMPLE, Lane, Route, matched_schema, routed_schema
 from evenflow.spark.event_reading import EventReader
 from evenflow.spark.pins import pinned
-from evenflow.spark.subscription_log import read_line
+from evenflow.spark.subscription_log import line_of, read_line
 from evenflow.subscriptions.language import parse_subscription
 from evenflow.subscriptions.matching import Engine
 
@@ -155,6 +155,7 @@ class Brokers:
         self.texts: dict[str, str] = {}
         self.attributes: dict[str, None] = {}
         self.where: dict[str, str] = {}  # subscriber → the broker whose log has it
+        self._logged: dict[str, str] = {}  # subscriber → its subscription as that log has it
         self._chance = random.Random(f"{self.seed}/redirect")
         self._batch, self._began = -1, time.monotonic()
         self.meter = Meter(self.edges, self._subscribers, self.mbps * 1e6, self.memory_mb * 1e6)
@@ -252,20 +253,20 @@ class Brokers:
         lines: dict[str, list[str]] = {name: [] for name in self.edges}
         for name in sorted(self.mailbox.changed):
             home, before = self.mailbox.home_of(name), self.where.get(name)
-            if home == before:
+            if home == before and (home is None or self._logged[name] == self.texts[name]):
                 continue
             if before is not None:
-                lines[before].append(f"-{name}\n")
-                del self.where[name]
+                lines[before].append(line_of(name, None))
+                del self.where[name], self._logged[name]
             if home is not None:
-                lines[home].append(f"+{name}\t{self.texts[name]}\n")
-                self.where[name] = home
+                lines[home].append(line_of(name, self.texts[name]))
+                self.where[name], self._logged[name] = home, self.texts[name]
             else:
                 self.texts.pop(name, None)
         self.mailbox.changed.clear()
         for name, new in lines.items():
             if new:
-                with self._log_of(name).open("a") as log:
+                with self._log_of(name).open("a", encoding="ascii", newline="\n") as log:
                     log.writelines(new)
         return {name: len(new) for name, new in lines.items() if new}
 

@@ -21,7 +21,7 @@ from evenflow.spark.brokers import Brokers, brokers
 from evenflow.spark.brokers_stage import DELIVERY
 from evenflow.spark.pins import write_numbered
 from evenflow.spark.session import local_session
-from evenflow.spark.subscription_log import LiveIndex, current_version
+from evenflow.spark.subscription_log import LiveIndex, current_version, line_of
 from evenflow.subscriptions.matching import Index
 from evenflow.subscriptions.templates import TEXTS
 
@@ -201,7 +201,7 @@ def live(
         rules.mkdir()
         incoming.mkdir()
         texts = draw(market, subscriptions, chance)
-        (rules / "00000").write_text("".join(f"+{n}\t{text}\n" for n, text in enumerate(texts)))
+        (rules / "00000").write_text("".join(line_of(str(n), text) for n, text in enumerate(texts)))
         parts = [part_of(market, number, rows) for number in range(TURNS)]
         rate = overload / delay_of(session, rules, parts, place / "alone")
         stream = _stream(session, market, incoming)
@@ -245,7 +245,7 @@ def _flow(
         if number and number % 5 == 0 and changes:
             gone = [present.pop(chance.randrange(len(present))) for _ in range(min(changes, len(present) - 1))]
             new = [(following + n, text) for n, text in enumerate(draw(trial.market, changes, chance))]
-            lines = [f"-{name}\n" for name in gone] + [f"+{name}\t{text}\n" for name, text in new]
+            lines = [line_of(str(n), None) for n in gone] + [line_of(str(n), text) for n, text in new]
             (trial.rules / f"{number:05}").write_text("".join(lines))
             present += [name for name, _ in new]
             following += len(new)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +15,8 @@ from evenflow.subscriptions.language import LanguageError, Subscription, parse_s
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass
 class Register:
@@ -21,7 +25,7 @@ class Register:
     Parameters
     ----------
     source
-        A DataFrame with ``id`` and ``subscription``, or a directory of lines ``+id<TAB>subscription`` and ``-id``.
+        A DataFrame with ``id`` and ``subscription``, or a directory of lines as ``subscription_log`` reads them.
     """
 
     source: DataFrame | Path
@@ -40,8 +44,13 @@ class Register:
             try:
                 found[name] = (self._parsed(text), text)
             except LanguageError as fault:
-                self.faults.append(f"{name}: {fault}")
+                self._fault(f"{name}: {fault}")
         return found
+
+    def _fault(self, *faults: str) -> None:
+        for fault in faults:
+            _log.warning("brokers: a subscription is left out: %s", fault)
+        self.faults += faults
 
     def _parsed(self, text: str) -> Subscription:
         known = self._known.get(text)
@@ -60,7 +69,14 @@ class Register:
             given = ", ".join(self.source.columns)
             raise BadInput(f"the columns {given}", "the columns id and subscription", "brokers: subscriptions")
         rows = self.source.selectExpr("cast(id as string) as id", "subscription").collect()
-        return [(row["id"], row["subscription"]) for row in rows]
+        counts = Counter(row["id"] for row in rows)
+        if None in counts:
+            raise BadInput("a null id", "an id for each subscription", "brokers: subscriptions")
+        twice = next((name for name, count in counts.items() if count > 1), None)
+        if twice is not None:
+            raise BadInput(f"the id {twice!r} twice", "one subscription per id", "brokers: subscriptions")
+        self._fault(*(f"{row['id']}: no subscription" for row in rows if row["subscription"] is None))
+        return [(row["id"], row["subscription"]) for row in rows if row["subscription"] is not None]
 
     def _new_lines(self, directory: Path) -> list[tuple[str, str | None]]:
         found: list[tuple[str, str | None]] = []
@@ -76,7 +92,7 @@ class Register:
                 try:
                     one = read_line(line)
                 except ValueError as fault:
-                    self.faults.append(f"{file}: {fault}")
+                    self._fault(f"{file}: {fault}")
                     continue
                 if one is not None:
                     found.append(one)

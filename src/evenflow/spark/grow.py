@@ -79,7 +79,7 @@ def _settled(url: str, plane: Plane, lanes: int) -> int:
     version = control_offset(place, last)
     if plane.log().length() != version:
         raise BadInput("orders that no batch has read", "a query that ran once more, with availableNow", url)
-    about = json.loads(place.read(f"offsets/{last}").decode().splitlines()[1])
+    about = json.loads(place.read(f"offsets/{last}").split(b"\n")[1])
     found = int(about["conf"][PARTITIONS])
     if found != lanes:
         raise BadInput(

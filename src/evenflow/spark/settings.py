@@ -117,7 +117,7 @@ def control_offset(checkpoint: Storage, batch: int) -> int:
         return 0
     name = f"offsets/{batch}"
     try:
-        lines = checkpoint.read(name).decode().splitlines()
+        lines = checkpoint.read(name).split(b"\n")
     except OSError as error:
         raise UnreadableOffsetError(
             f"{checkpoint.url}/{name} cannot be read ({error}); the batch must not run"
@@ -132,13 +132,13 @@ def batch_stamped(checkpoint: Storage, millis: int) -> int:
     """Return the batch that Spark stamped with this time, which is in its offset file too and stays when it runs again."""
     numbers = sorted(int(name) for name in checkpoint.names("offsets") if name.isdigit())
     for batch in reversed(numbers[-3:]):
-        about = checkpoint.read(f"offsets/{batch}").decode().splitlines()[1]
+        about = checkpoint.read(f"offsets/{batch}").split(b"\n")[1]
         if json.loads(about).get("batchTimestampMs") == millis:
             return batch
     raise UnreadableOffsetError(f"{checkpoint.url}/offsets has no batch of {millis}; the batch must not run")
 
 
-def _offset_in(line: str) -> int | None:
+def _offset_in(line: bytes) -> int | None:
     try:
         value = json.loads(line)
     except ValueError:

@@ -1,6 +1,7 @@
 """Subscriptions that change while a stream runs: a directory of files that only grow, and a version for each batch.
 
 A line is ``+id<TAB>subscription`` (add, or replace) or ``-id`` (remove); blank lines and lines that start with ``#`` say nothing.
+``["id","subscription"]`` and ``["id",null]`` say the same in JSON, for ids and strings with tabs or line ends in them.
 Files are read in the order of their names, and a line counts once its line end is written.
 A version says how many bytes of each file count. The first task of a micro-batch writes it down as the batch's *pin*;
 every other task, and every replay of the batch, reads the pin: so a replay sees what the first attempt saw.
@@ -28,6 +29,9 @@ PINS_KEPT = 200  # twice what Spark keeps of a checkpoint
 
 _TAIL = 1 << 16
 _log = logging.getLogger(__name__)
+
+
+_FORMS = "expected +id, a tab and a subscription, or -id, or id and subscription as a JSON array"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,7 @@ def read_changes(parts: Iterable[tuple[str, int, bytes]]) -> Changes:
     faults: list[Fault] = []
     ids: list[str] = []
     texts: list[str | None] = []
-    places: list[tuple[str, int]] = []
+    places: list[tuple[str, int, int]] = []  # file, line, and how far behind its begin the subscription begins
     for file, before, content in parts:
         for number, line in enumerate(content.split(b"\n")[:-1], before + 1):
             try:
@@ -113,12 +117,13 @@ def read_changes(parts: Iterable[tuple[str, int, bytes]]) -> Changes:
             if found is not None:
                 ids.append(found[0])
                 texts.append(found[1])
-                places.append((file, number))
+                places.append((file, number, 0 if line.startswith(b"[") else len(found[0]) + 2))
     added = [number for number, text in enumerate(texts) if text is not None]
     reading = read_lines(pa.array([texts[number] for number in added], pa.string()))
     for row, language_error in reading.faults.items():
-        column = language_error.column + len(ids[added[row]]) + 2
-        faults.append(Fault(*places[added[row]], f"column {column}: {language_error.message}"))
+        file, number, before = places[added[row]]
+        place = f"column {language_error.column + before}: {language_error.message}"
+        faults.append(Fault(file, number, place if before else f"subscription, {language_error}"))
     bad = {added[row] for row in reading.faults}
     last: dict[str, int] = {}
     for number, name in enumerate(ids):
@@ -137,12 +142,36 @@ def read_line(line: bytes) -> tuple[str, str | None] | None:
     text = line.decode("utf-8").rstrip("\r")
     if not text.strip() or text[0] == "#":
         return None
+    if text[0] == "[":
+        return _read_array(text)
     name, tab, subscription = text[1:].partition("\t")
     if text[0] == "+" and tab and name:
         return name, subscription
     if text[0] == "-" and not tab and name:
         return name, None
-    raise ValueError("expected +id, a tab and a subscription, or -id")
+    raise ValueError(_FORMS)
+
+
+def _read_array(text: str) -> tuple[str, str | None]:
+    try:
+        name, subscription = json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        raise ValueError(_FORMS) from None
+    if not isinstance(name, str) or not isinstance(subscription, str | None):
+        raise ValueError(_FORMS)  # noqa: TRY004 - to the reader, it is one more bad line
+    (name + (subscription or "")).encode()  # half a surrogate pair is no text
+    return name, subscription
+
+
+def line_of(name: str, subscription: str | None) -> str:
+    r"""Return a change as one line with its end, whatever its id and its subscription hold; None removes the id.
+
+    Examples
+    --------
+    >>> line_of("S\t1", "[class,eq,'x\n-S2']")
+    '["S\\t1", "[class,eq,\'x\\n-S2\']"]\n'
+    """
+    return json.dumps([name, subscription]) + "\n"  # JSON escapes line ends, and everything that is not ASCII
 
 
 @dataclass(slots=True)
