@@ -100,6 +100,37 @@ def test_nan_is_refused(value: Any) -> None:
         line({"kind": "sample", "at": 3, "load": value})
 
 
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ({"kind": "effect", "at": 1.0, "node": "a"}, "a record of kind 'effect' without 'session'"),
+        ({"kind": "sample", "at": 1.0, "node": 7}, "field 'node' = '7', allowed is a string"),
+        ({"kind": "move", "at": 1.0, "giver": "a", "taker": "b"}, "without its units, allowed is 'unit' or 'what'"),
+        ({"at": 1.0}, "a record without 'kind'"),
+        (
+            {"kind": "session", "at": 1, "session": 1, "step": "done", "giver": "a", "taker": "b", "units": []},
+            "without its units, allowed is 'units' or 'slices' or 'what'",
+        ),
+    ],
+)
+def test_what_no_reader_takes_is_refused_when_it_is_written(tmp_path: Path, record: dict[str, Any], said: str) -> None:
+    with JsonlTrace(tmp_path / "trace.jsonl") as trace:
+        for write in (line, MemoryTrace(), trace):
+            with pytest.raises(BadInput, match="trace, record of kind .*" + said):
+                write(record)
+    assert (tmp_path / "trace.jsonl").read_bytes() == b""
+
+
+def test_numbers_of_numpy_are_numbers_and_sets_are_lists(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    with JsonlTrace(path) as trace:
+        trace({"kind": "sample", "at": np.float64(1), "node": "a", "load": np.int64(2)})
+        trace({"kind": "owner", "at": np.int64(1), "node": "a", "owns": np.bool_(True), "unit": np.int64(3)})
+        trace({"kind": "final", "at": 1, "ids": {2, 1}})
+        trace({"kind": "final", "at": 1, "ids": np.arange(2)})
+    assert [record.get("ids") for record in read(path, not_torn)] == [None, None, [1, 2], [0, 1]]
+
+
 def test_strange_objects_are_refused() -> None:
     for value, said in (
         (b"raw", "a trace cannot hold a bytes"),
@@ -263,7 +294,7 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory,
 def test_required_fields_are_required(kind: str) -> None:
     some: dict[str, Any] = {"at": 1.0, "node": "a", "step": "s", "why": "w", "unit": 1, "giver": "a", "taker": "b"}
     some |= {"session": 1, "slices": [1], "owns": True, "id": 1, "items": 3, "ids": [1], "fault": "f", "what": "w"}
-    some |= {"load": 0.5}
+    some |= {"load": 0.5, "trigger": "t", "read": 2}
     record = {**some, "kind": kind}
     if kind == "commit":
         record["slices"] = {"1": [1]}

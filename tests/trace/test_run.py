@@ -165,3 +165,10 @@ def test_the_last_record_decides(changes: list[tuple[float, str | None]]) -> Non
         history.add(at, node)
         assert history.owner() == node
     assert history.at == sorted(history.at)
+
+
+def test_work_without_ids_moves_and_belongs_to_its_home():
+    move = {"kind": "move", "at": 1.0, "what": "waiting triggers", "giver": "a", "taker": "b"}
+    step = {"kind": "session", "at": 2.0, "session": 1, "what": "7 subscribers", "giver": "a", "taker": "b"}
+    run = Run.of([move, {**step, "step": "agreed"}, {**step, "step": "done"}])
+    assert (run.owners, list(run.nodes), run.sessions["1"].what) == ({}, ["a", "b"], "7 subscribers")

@@ -34,7 +34,9 @@ def web(
     signal.signal(signal.SIGTERM, _leave)
     while wait and not has_trace(directory):
         time.sleep(LOOK_S)
-    server = make_server(Followed(directory, seed), port, address, token)
+    followed = Followed(directory, seed)
+    followed.look()  # what cannot be read is refused here, not on the page
+    server = make_server(followed, port, address, token)
     server.start()
     say(f"http://{address}:{server.port}/  (Ctrl-C ends)")
     try:

@@ -68,8 +68,8 @@ class EffectCheck:
 
     def read(self, record: Mapping[str, Any]) -> None:
         """Take one record."""
-        if record["kind"] == "effect":
-            who, version = (record["unit"][0], record["unit"][1]), record["read"]
+        if record["kind"] == "applied":
+            who, version = (record["trigger"], record["key"]), record["read"]
             self.effects += 1
             self.doubled += version <= self.last.get(who, 0)
             self.last[who] = version

@@ -17,6 +17,7 @@ from evenflow.experiments.registry import Experiment, TraceWriter
 from evenflow.experiments.settings import setting
 from evenflow.federation.edge import EdgeBroker
 from evenflow.federation.head import HeadActor
+from evenflow.federation.retelling import Retelling
 from evenflow.federation.settings import EVEN, Balancing
 from evenflow.sim.broker import Model
 from evenflow.sim.federation import Federation, Spec
@@ -71,12 +72,14 @@ class Chaos:
         self.records: list[Mapping[str, Any]] = []
         self.faults: dict[str, int] = {}
         self._trace = trace
+        self._retelling = None if trace is None else Retelling(trace, max)
+        self._introduce()
         network = Network(
             loss=settings.loss,
             duplication=settings.duplication,
             reordering=settings.reordering,
             late=5.0,
-            on_fault=lambda kind, *_: self._fault(kind),
+            on_fault=lambda kind, _, to, *__: self._fault(kind, to),
         )
         links = (("B10", "B20"),)
         self.sim = Federation(
@@ -101,13 +104,24 @@ class Chaos:
             series="independent", days=30,
         )  # fmt: skip
 
-    def _fault(self, kind: str) -> None:
+    def _introduce(self) -> None:
+        """Say in the trace who is there."""
+        if self._trace is None:
+            return
+        for spec in SPECS:
+            about = {"kind": "node", "at": 0.0, "node": spec.name, "step": "joined", "cluster": spec.cluster}
+            self._trace({**about, "head": not spec.head, "parent": spec.head})
+
+    def _fault(self, kind: str, node: str | None = None) -> None:
         self.faults[kind] = self.faults.get(kind, 0) + 1
+        if self._trace is not None:
+            self._trace({"kind": "fault", "at": self.sim.now, "fault": kind, **({"node": node} if node else {})})
 
     def _note(self, record: Mapping[str, Any]) -> None:
         self.records.append(record)
-        if self._trace is not None:
+        if self._trace is not None and self._retelling is not None:
             self._trace(record)
+            self._retelling.follow(record)
 
     def run(self) -> dict[str, Any]:
         """Let it happen, heal, wait, and count."""
@@ -161,7 +175,7 @@ class Chaos:
             if aimed and not busy and tries and sim.now < settings.seconds * 0.95:
                 sim.at(sim.now + 0.5, lambda: crash(tries - 1))
                 return
-            self._fault("crash_in_session" if busy else "crash")
+            self._fault("crash_in_session" if busy else "crash", name)
             sim.fail(name)
             sim.at(sim.now + back, lambda: sim.restore(name))
 

@@ -39,8 +39,9 @@ class Retelling:
     def _ended(self, session: Mapping[str, Any], expects: Mapping[str, float]) -> None:
         if session["how"] != "done" or not session["moved"]:
             return
-        why = f"{session['algorithm']} offload of {session['moved']} subscribers"
-        names = {"giver": session["giver"], "taker": session["taker"], "units": []}
+        what = f"{session['moved']} subscribers"  # thousands of names would make the trace long
+        why = f"{session['algorithm']} offload of {what}"
+        names = {"giver": session["giver"], "taker": session["taker"], "what": what}
         about = {"kind": "session", "session": session["session"], **names, "why": why, "expects": expects}
         self.tell({**about, "at": session["began"], "step": "agreed"})
         self.tell({**about, "at": session["at"], "step": "done"})

@@ -340,7 +340,8 @@ class Brokers:
         for name, load in self.loads.items():
             parts = {"parts": dict(zip(RATIOS, load.ratios(), strict=True))}
             limit = {} if self.settings is None else {"limit": self.settings.lower}
-            self._record({"kind": "sample", "at": now, "node": name, "load": load.input_ratio, **parts, **limit})
+            about = {"kind": "sample", "at": now, "node": name, "clients": self._subscribers(name)}
+            self._record({**about, "load": load.input_ratio, **parts, **limit})
 
     def _negotiate(self, output: Path) -> None:
         """Let the brokers look at their loads; what they decide takes effect with the next batch."""

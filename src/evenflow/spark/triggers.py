@@ -82,7 +82,8 @@ class Placed:
         BadInput
             With the first such row.
         """
-        for key, lane in self.homes.items():
+        given: Mapping[Any, Any] = self.homes
+        for key, lane in given.items():
             if isinstance(lane, bool) or not isinstance(lane, int | np.integer) or not 0 <= lane < lanes:
                 raise BadInput(f"{lane!r} as the home of row {key!r}", f"a lane from 0 to {lanes - 1}", "homes")
 

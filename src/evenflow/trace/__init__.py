@@ -1,6 +1,6 @@
 """What happened: drivers write one record per sample, plan, refusal, move and session step; readers rebuild the run."""
 
-from evenflow.trace.lines import JsonlTrace, MemoryTrace, Trace, line, read
+from evenflow.trace.lines import JsonlTrace, MemoryTrace, Trace, line, read, record_in
 from evenflow.trace.records import RECORDS, Record
 from evenflow.trace.run import NodeHistory, OwnerHistory, Run, SessionHistory, Step
 
@@ -17,4 +17,5 @@ __all__ = [
     "Trace",
     "line",
     "read",
+    "record_in",
 ]

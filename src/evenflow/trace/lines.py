@@ -53,6 +53,8 @@ def line(record: Mapping[str, Any]) -> str:
 
     Raises
     ------
+    BadInput
+        For a record that `read` would refuse.
     ValueError
         For NaN and infinities, which JSON does not have.
     TypeError
@@ -63,10 +65,18 @@ def line(record: Mapping[str, Any]) -> str:
     >>> line({"kind": "sample", "at": 2.0, "node": "a", "load": 0.1})
     '{"at":2.0,"kind":"sample","load":0.1,"node":"a"}'
     """
+    _check(record)
     try:
         return _encode(record)
     except (ValueError, TypeError) as error:
         raise type(error)(f"trace, record of kind {record.get('kind')!r} at {record.get('at')}: {error}") from None
+
+
+def _check(record: Mapping[str, Any]) -> None:
+    """Refuse what no reader would take, where it is written: there it can be told who wrote it."""
+    wrong = fault_in(record)
+    if wrong is not None:
+        raise BadInput(*wrong, f"trace, record of kind {record.get('kind')!r} at {record.get('at')}")
 
 
 class MemoryTrace:
@@ -88,6 +98,7 @@ class MemoryTrace:
 
     def __call__(self, record: Mapping[str, Any], /) -> None:
         """Keep one record."""
+        _check(record)
         self.records.append(record)
 
     def of(self, kind: str) -> list[Mapping[str, Any]]:
@@ -171,18 +182,29 @@ def read(path: str | os.PathLike[str], on_torn: Callable[[str], object] = _log.w
         raise BadInput(f"{error.strerror}", "a file that can be read", name) from None
     with lines:
         for number, text in enumerate(lines, 1):
-            try:
-                record = _parsed(text)
-            except (ValueError, RecursionError) as error:
-                if not text.endswith(b"\n"):
-                    on_torn(f"{name}, line {number}: left out {len(text)} bytes of a torn last line")
-                    return
-                given = f"'{text[:40].decode('ascii', 'backslashreplace').strip()}' ({error})"
-                raise BadInput(given, "one JSON object per line", f"{name}, line {number}") from None
-            wrong = fault_in(record)
-            if wrong is not None:
-                raise BadInput(*wrong, f"{name}, line {number}")
-            yield record
+            if not text.endswith(b"\n") and not _whole(text):
+                on_torn(f"{name}, line {number}: left out {len(text)} bytes of a torn last line")
+                return
+            yield record_in(text, f"{name}, line {number}")
+
+
+def record_in(text: bytes, where: str) -> dict[str, Any]:
+    """Return the record of one line.
+
+    Raises
+    ------
+    BadInput
+        With ``where``, what was found and what is allowed.
+    """
+    try:
+        record = _parsed(text)
+    except (ValueError, RecursionError) as error:
+        given = f"'{text[:40].decode('ascii', 'backslashreplace').strip()}' ({error})"
+        raise BadInput(given, "one JSON object per line", where) from None
+    wrong = fault_in(record)
+    if wrong is not None:
+        raise BadInput(*wrong, where)
+    return record
 
 
 def _refuse_constant(name: str) -> None:
@@ -199,6 +221,14 @@ def _parsed(text: bytes) -> dict[str, Any]:
     return record
 
 
+def _whole(text: bytes) -> bool:
+    try:
+        _parsed(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def _mend_end(path: Path) -> None:
     """End the file with a whole line: complete the last one if only its end is missing, else cut it off."""
     with path.open("r+b") as file:
@@ -211,10 +241,8 @@ def _mend_end(path: Path) -> None:
         last = tail[tail.rfind(b"\n") + 1 :]
         if not last:
             return
-        try:
-            _parsed(last)
-        except (ValueError, RecursionError):
-            file.truncate(size - len(last))
-        else:
+        if _whole(last):
             file.seek(size)
             file.write(b"\n")
+        else:
+            file.truncate(size - len(last))

@@ -8,8 +8,10 @@ One word per matter in all of them: ``node``, ``unit`` (``slice`` for slices), `
 # No postponed annotations here: they would hide from Python which fields are NotRequired.
 
 from collections.abc import Mapping, Sequence
-from types import UnionType
+from types import MappingProxyType, UnionType
 from typing import Any, NotRequired, TypedDict, get_origin, get_type_hints
+
+import numpy as np
 
 Id = int | str
 
@@ -64,9 +66,13 @@ class Refusal(Record):
 
 
 class MoveDone(Record):
-    """A unit belongs to its taker from now on; without a giver, it is given out for the first time."""
+    """A unit belongs to its taker from now on; without a giver, it is given out for the first time.
 
-    unit: Id
+    Work that has no ids, such as triggers that wait, is said in words: ``what``.
+    """
+
+    unit: NotRequired[Id]
+    what: NotRequired[str]
     giver: str | None
     taker: str
     why: NotRequired[str]
@@ -74,7 +80,10 @@ class MoveDone(Record):
 
 
 class SessionStep(Record):
-    """A session enters a step; ``done`` and ``rolled back`` end it. The units are ``units`` or ``slices``."""
+    """A session enters a step; ``done`` and ``rolled back`` end it.
+
+    The units are ``units`` or ``slices``, never none; where they are too many to be named, ``what`` says them in words.
+    """
 
     session: Id
     step: str
@@ -82,6 +91,7 @@ class SessionStep(Record):
     taker: str
     slices: NotRequired[Sequence[Id]]
     units: NotRequired[Sequence[Id]]
+    what: NotRequired[str]
     why: NotRequired[str]
     expects: NotRequired[Mapping[str, float]]  # node to the load that it is expected to have afterwards
 
@@ -92,6 +102,14 @@ class Effect(Record):
     session: Id
     node: str
     load: float
+
+
+class Applied(Record):
+    """What an execution of a trigger wrote took effect; ``read`` is the version of its row that it had read."""
+
+    node: str
+    trigger: str
+    read: int
 
 
 class Owner(Record):
@@ -161,6 +179,7 @@ RECORDS: Mapping[str, Any] = {
     "move": MoveDone,
     "session": SessionStep,
     "effect": Effect,
+    "applied": Applied,
     "owner": Owner,
     "publish": Publish,
     "commit": Commit,
@@ -172,14 +191,15 @@ RECORDS: Mapping[str, Any] = {
 }
 """Every kind that has a meaning of its own."""
 
+# A record is checked when it is written and when it is read: so beside what JSON has there is what becomes that in a file.
 _PLAIN: Mapping[Any, tuple[tuple[type, ...], str]] = {
     str: ((str,), "a string"),
-    bool: ((bool,), "true or false"),
-    int: ((int,), "an integer"),
-    float: ((int, float), "a number"),
+    bool: ((bool, np.bool_), "true or false"),
+    int: ((int, np.integer), "an integer"),
+    float: ((int, float, np.integer, np.floating), "a number"),
     type(None): ((type(None),), "null"),
-    Sequence: ((list, tuple), "a list"),
-    Mapping: ((dict,), "an object"),
+    Sequence: ((list, tuple, set, frozenset, np.ndarray), "a list"),
+    Mapping: ((dict, MappingProxyType), "an object"),
 }
 
 
@@ -196,7 +216,7 @@ def _checks(record: Any) -> list[tuple[str, bool, tuple[type, ...], str]]:
 
 _CHECKS = {kind: _checks(record) for kind, record in RECORDS.items()}
 _ANY_KIND = _checks(Record)
-_EITHER = {"owner": ("unit", "slice"), "session": ("units", "slices")}
+_EITHER = {"owner": ("unit", "slice"), "move": ("unit", "what"), "session": ("units", "slices", "what")}
 
 
 def fault_in(record: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -208,7 +228,7 @@ def fault_in(record: Mapping[str, Any]) -> tuple[str, str] | None:
     >>> fault_in({"kind": "sample", "at": "now", "node": "a"})
     ("field 'at' = 'now'", 'a number')
     >>> fault_in({"kind": "move", "at": 2, "giver": "a", "taker": "b"})
-    ("a record of kind 'move' without 'unit'", "'unit' with an integer or a string")
+    ("a record of kind 'move' without its units", "'unit' or 'what'")
     """
     kind = record.get("kind")
     for name, required, types, words in _CHECKS.get(kind, _ANY_KIND) if isinstance(kind, str) else _ANY_KIND:
@@ -221,6 +241,11 @@ def fault_in(record: Mapping[str, Any]) -> tuple[str, str] | None:
         if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
             return f"field {name!r} = {str(value)[:40]!r}", words
     either = _EITHER.get(kind, ()) if isinstance(kind, str) else ()
-    if either and not any(name in record for name in either):
+    if either and not any(name in record and _says(record[name]) for name in either):
         return f"a record of kind {kind!r} without its units", " or ".join(repr(name) for name in either)
     return None
+
+
+def _says(value: Any) -> bool:
+    """Say whether a field names something: an empty list of units names none."""
+    return not hasattr(value, "__len__") or len(value) > 0

@@ -42,6 +42,7 @@ class SessionHistory:
     steps: list[Step] = field(default_factory=list)
     expects: dict[str, float] = field(default_factory=dict)  # node to its load afterwards, as planned
     effects: dict[str, float] = field(default_factory=dict)  # node to its load once it had settled
+    what: str = ""  # the units in words, where they are not named
 
     @property
     def began(self) -> float:
@@ -235,7 +236,8 @@ class Run:
         for name in (record["giver"], record["taker"]):
             if name:
                 self._node(name, at)
-        self._view(str(record["unit"]), at, record["taker"])
+        if "unit" in record:
+            self._view(str(record["unit"]), at, record["taker"])
 
     def _fold_session(self, record: Mapping[str, Any], at: float) -> None:
         key, giver, taker, step = str(record["session"]), record["giver"], record["taker"], record["step"]
@@ -246,6 +248,7 @@ class Run:
         if session is None:
             units = record["units"] if "units" in record else record.get("slices", ())
             session = self.sessions[key] = SessionHistory(key, giver, taker, tuple(str(u) for u in units))
+            session.what = record.get("what", "")
         session.steps.append(Step(step, at, record.get("why", "")))
         session.expects.update(record.get("expects", {}))
         if step in ENDS:

@@ -119,7 +119,7 @@ class TriggerMaster:
             self.known[giver].shifts[number] = Shift(now, -seconds, taker)
             self.known[taker].shifts[number] = Shift(now, seconds * speeds, giver)
             if self.record:
-                move = {"kind": "move", "at": now, "unit": self.instructions, "giver": giver, "taker": taker}
+                move = {"kind": "move", "at": now, "what": "waiting triggers", "giver": giver, "taker": taker}
                 about = {"why": f"{seconds:.3g} s of work", "seconds": seconds, "groups": groups}
                 expects = {name: self.known[name].load_s() for name in (giver, taker)}
                 commands.append(Note({**move, **about, "expects": expects}))

@@ -248,9 +248,8 @@ class TriggerWorker:
             return
         applied[who] = read
         if self.settings.record:
-            self._commands.append(
-                Note({"kind": "effect", "at": now, "node": self.name, "unit": list(who), "read": read})
-            )
+            about = {"node": self.name, "trigger": who[0], "key": who[1], "read": read}
+            self._commands.append(Note({"kind": "applied", "at": now, **about}))
         for write in writes:
             self._fire(write)
 

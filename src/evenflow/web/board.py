@@ -147,7 +147,10 @@ def moves_seen(run: Run) -> list[MoveSeen]:
     else:
         moves = [m for m in reversed(run.moves) if m["giver"]]
         seen = [
-            MoveSeen(m["at"], str(m["unit"]), m["giver"], m["taker"], m.get("why", ""), "done", "", None) for m in moves
+            MoveSeen(
+                m["at"], str(m.get("unit", m.get("what"))), m["giver"], m["taker"], m.get("why", ""), "done", "", None
+            )
+            for m in moves
         ]
         expected = [(m.get("expects", {}), {}) for m in moves]
     effects = effects_of(run, seen)
@@ -263,7 +266,8 @@ def _session(session: SessionHistory) -> MoveSeen:
     ended = session.ended
     return MoveSeen(
         session.began,
-        ", ".join(session.units[:8]) + (f" and {len(session.units) - 8} more" if len(session.units) > 8 else ""),
+        session.what
+        or ", ".join(session.units[:8]) + (f" and {len(session.units) - 8} more" if len(session.units) > 8 else ""),
         session.giver,
         session.taker,
         next((step.why for step in session.steps if step.why), ""),

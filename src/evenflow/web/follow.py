@@ -8,7 +8,7 @@ from typing import Any
 
 from evenflow.errors import BadInput
 from evenflow.rundir import RUN, TRACE
-from evenflow.trace import Run
+from evenflow.trace import Run, record_in
 
 INSIDE = Path("evenflow") / "run"  # where the checkpoint of a live query keeps its run directory
 REQUESTS = "requests"
@@ -39,7 +39,7 @@ class Followed:
         self.run = Run()
         self.seed = seed
         self.settings = _settings(self.directory / RUN)
-        self._read = 0
+        self._read = self._lines = 0
 
     @property
     def requests(self) -> Path | None:
@@ -51,15 +51,22 @@ class Followed:
         return beside / REQUESTS if self.directory.name == "run" and (beside / "log").is_dir() else None
 
     def look(self) -> int:
-        """Take in what is new and return how many records that were; a line that is still being written waits."""
+        """Take in what is new and return how many records that were; a line that is still being written waits.
+
+        Raises
+        ------
+        BadInput
+            For a line that is no record; the next look refuses it again.
+        """
         taken = 0
         with self.path.open("rb") as trace:
             trace.seek(self._read)
             for line in trace:
                 if not line.endswith(b"\n"):
                     break
+                record = record_in(line, f"{self.path}, line {self._lines + 1}")
                 self._read += len(line)
-                record = json.loads(line)
+                self._lines += 1
                 if self.seed is None:
                     self.seed = record.get("seed")
                 if record.get("seed") == self.seed:
