@@ -204,6 +204,56 @@ def test_a_watched_cluster_is_forgotten_unless_confirmed():
     assert "X1" not in pair.giver.board.entries
 
 
+# -- what comes twice, because its answer was lost ----------------------------------------------
+
+
+def test_a_request_that_comes_again_is_answered_again_and_begins_nothing_new():
+    pair = Pair()
+    request = pair.ask()
+    first = pair.taker.handle(Received("B1", request), 10.1)
+    (reply,) = sent(first, "B1")
+    taking = pair.taker.taking
+    for now in (10.2, 13.0):
+        again = pair.taker.handle(Received("B1", request), now)
+        assert again == [Send("B1", reply)]
+        assert reply.status is Status.OK
+    assert pair.taker.taking is taking
+
+
+def test_a_request_of_a_session_that_is_over_is_refused_and_begins_nothing():
+    pair = Pair()
+    request = pair.ask()
+    pair.taker.handle(Received("B1", request), 10.1)
+    pair.taker.handle(Received("B1", m.Cancel(request.session)), 10.2)
+    pair.taker.status = Status.OK  # it could take again
+    again = pair.taker.handle(Received("B1", request), 11.0)
+    assert [reply.status for reply in sent(again, "B1")] == [Status.BUSY]
+    assert pair.taker.taking is None
+
+
+def test_whoever_asks_again_whether_a_session_is_over_is_told_again():
+    pair = Pair()
+    request, commands = pair.agree()
+    mover = next(c.to for c in commands if isinstance(c, Send) and isinstance(c.message, m.MoveOrder))
+    assert pair.taker.handle(Received("B1", m.AskDone(request.session)), 12.0) == []  # under way
+    pair.taker.handle(Received("B1", m.Announce(request.session, 2)), 12.0)
+    pair.taker.handle(Received(mover, m.Subscribe(pair.keys[0], request.session, 2)), 12.5)
+    (done,) = sent(pair.taker.handle(Woken(("taken", request.session)), 500.0), "B1")
+    assert done.arrived == {mover}
+    for now in (501.0, 502.0):
+        assert sent(pair.taker.handle(Received("B1", m.AskDone(request.session)), now), "B1") == [done]
+
+
+def test_a_subscriber_that_asks_again_is_told_the_same_again():
+    pair = Pair()
+    request, _ = pair.agree()
+    pair.giver.handle(Received("B2", m.Done(request.session, frozenset({"S0"}))), 30.0)
+    for now in (40.0, 100.0):
+        for subscriber, order in (("S0", m.LeaveOrder), ("S1", m.StayOrder)):
+            answer = pair.giver.handle(Received(subscriber, m.AskMove(request.session)), now)
+            assert sent(answer, subscriber) == [order(request.session)]
+
+
 # -- subscribers --------------------------------------------------------------------------------
 
 
@@ -220,6 +270,12 @@ def test_a_subscriber_moves_when_told_twice(subscriber):
     assert isinstance(first[1], Wake)
     assert subscriber.handle(Received("B1", m.LeaveOrder("s")), 2.0) == [Depart("B1")]
     assert subscriber.home == "B2"
+
+
+def test_an_order_to_move_that_comes_again_is_obeyed_again(subscriber):
+    for now in (1.0, 2.0):
+        (subscribed,) = sent(subscriber.handle(Received("B1", m.MoveOrder("s", 3, "B2")), now), "B2")
+        assert subscribed == m.Subscribe(7, "s", 3)
 
 
 def test_a_move_that_is_off_leaves_the_new_broker(subscriber):

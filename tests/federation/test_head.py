@@ -59,6 +59,20 @@ def test_a_session_ends_when_everybody_is_balanced_with_everybody():
     assert sent(ended, "A2") == [m.Unwatch("C")]
 
 
+def test_a_request_that_comes_again_is_answered_again_and_the_session_stays():
+    actor = head()
+    request = Received("C0", m.ClusterRequest("C0.0.1", "C"))
+    first = actor.handle(request, 2.0)
+    assert sent(first, "C0") == [m.ClusterReply("C0.0.1", Status.OK, "A")]
+    assert sent(first, "A1") == [m.Watch("C", "C0.0.1")]
+    partner = actor.partner
+    for now in (3.0, 9.0):
+        assert actor.handle(request, now) == [Send("C0", m.ClusterReply("C0.0.1", Status.OK, "A"))]
+    assert actor.partner is partner
+    other = actor.handle(Received("D0", m.ClusterRequest("D0.0.1", "D")), 10.0)
+    assert sent(other, "D0") == [m.ClusterReply("D0.0.1", Status.BUSY, "A")]
+
+
 def test_a_session_without_moves_ends_too():
     actor = head()
     session(actor)

@@ -48,6 +48,15 @@ def test_an_edge_sends_publishers_to_its_head_and_takes_subscribers():
     assert sent(edge.handle(Received("S1", Attach("subscriber")), 0.0)) == [("S1", Attached())]
 
 
+def test_a_client_that_asks_again_is_answered_again():
+    edge = Peer("B1", random.Random(1).choice)
+    edge.handle(Received("B0", RoleIs(Role.HEAD)), 0.0)
+    for _ in range(2):
+        assert sent(edge.handle(Received("S1", Attach("subscriber")), 0.0)) == [("S1", Attached())]
+        assert sent(edge.handle(Received("P1", Attach("publisher")), 0.0)) == [("P1", Redirect("B0"))]
+    assert edge.clients == {"S1": "subscriber"}
+
+
 def test_overloaded_edges_are_avoided_while_there_is_another():
     full = {"B1"}
     head = Peer("B0", lambda names: names[0], full.__contains__)

@@ -64,9 +64,9 @@ class Leases:
                 del self.takers[place]
         return lease
 
-    def overdue(self, before: float) -> list[int]:
-        """Return the leases that are open since a moment or longer."""
-        return [number for number, lease in self.open.items() if lease.since <= before]
+    def overdue(self, now: float, lease_s: float) -> list[int]:
+        """Return the leases whose time is over; it ends at ``since + lease_s``, as the timer for it is set."""
+        return [number for number, lease in self.open.items() if lease.since + lease_s <= now]
 
 
 @dataclass(slots=True)

@@ -384,7 +384,7 @@ class TriggerWorker:
 
     def _overdue(self, now: float) -> None:
         """Take back what a worker that may be lost has not returned in time; a late result has no effect."""
-        overdue = self.state.leases.overdue(now - self.settings.lease_s)
+        overdue = self.state.leases.overdue(now, self.settings.lease_s)
         for invocation in taken_back(self.app, self.state, overdue):
             self._count("taken_back")
             self._wait(invocation)
