@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from exact import exact
+
 from evenflow.actor import Received, Send, Started, Woken
 from evenflow.federation import messages as m
 from evenflow.federation.head import HeadActor
@@ -42,7 +44,7 @@ def session(actor, other="C"):
     local("A2", 0.7, 1.0, actor)
     request = sent(actor.handle(cluster(other, 0.1), 2.0), f"{other}0")[0]
     began = actor.handle(Received(f"{other}0", m.ClusterReply(request.session, Status.OK, other)), 3.0)
-    assert sent(began, "A1") == [m.Watch(other, request.session)]
+    assert exact(sent(began, "A1")) == exact([m.Watch(other, request.session)])
     return request.session
 
 
@@ -56,21 +58,21 @@ def test_a_session_ends_when_everybody_is_balanced_with_everybody():
     ended = local("A2", 0.4, 5.0, actor, "A", names - {"A2"})
     assert actor.partner is None
     assert [type(message) for message in sent(ended, "C0")] == [m.ClusterDone]
-    assert sent(ended, "A2") == [m.Unwatch("C")]
+    assert exact(sent(ended, "A2")) == exact([m.Unwatch("C")])
 
 
 def test_a_request_that_comes_again_is_answered_again_and_the_session_stays():
     actor = head()
     request = Received("C0", m.ClusterRequest("C0.0.1", "C"))
     first = actor.handle(request, 2.0)
-    assert sent(first, "C0") == [m.ClusterReply("C0.0.1", Status.OK, "A")]
-    assert sent(first, "A1") == [m.Watch("C", "C0.0.1")]
+    assert exact(sent(first, "C0")) == exact([m.ClusterReply("C0.0.1", Status.OK, "A")])
+    assert exact(sent(first, "A1")) == exact([m.Watch("C", "C0.0.1")])
     partner = actor.partner
     for now in (3.0, 9.0):
-        assert actor.handle(request, now) == [Send("C0", m.ClusterReply("C0.0.1", Status.OK, "A"))]
+        assert exact(actor.handle(request, now)) == exact([Send("C0", m.ClusterReply("C0.0.1", Status.OK, "A"))])
     assert actor.partner is partner
     other = actor.handle(Received("D0", m.ClusterRequest("D0.0.1", "D")), 10.0)
-    assert sent(other, "D0") == [m.ClusterReply("D0.0.1", Status.BUSY, "A")]
+    assert exact(sent(other, "D0")) == exact([m.ClusterReply("D0.0.1", Status.BUSY, "A")])
 
 
 def test_a_session_without_moves_ends_too():
