@@ -132,6 +132,13 @@ class Final(Record):
     ids: Sequence[Id]
 
 
+class Waiting(Record):
+    """At the end of a run: the items that are still kept, queued, cached or in flight at a place."""
+
+    ids: Sequence[Id]
+    node: NotRequired[str]
+
+
 class Fault(Record):
     """Something was broken on purpose."""
 
@@ -166,6 +173,7 @@ RECORDS: Mapping[str, Any] = {
     "commit": Commit,
     "merge": Merge,
     "final": Final,
+    "waiting": Waiting,
     "fault": Fault,
     "request": Request,
     "note": Remark,
