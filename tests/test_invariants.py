@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from evenflow.invariants import SliceCheck
+from evenflow.experiments import dds_logs, dlber_live
+from evenflow.experiments.padres_delivery import count_deliveries
+from evenflow.experiments.registry import find
+from evenflow.experiments.settings import parse_settings
+from evenflow.invariants import Comparison, NothingToCompareError, SliceCheck, compare
+from evenflow.spark import brokers_live, operators_live
 
 PUBLISH = [{"kind": "publish", "at": 0.0, "id": i, "slice": 0} for i in (1, 2)]
 COMMIT = [{"kind": "commit", "at": 1.0, "node": "a", "slices": {0: [1, 2]}}]
@@ -88,6 +94,93 @@ def test_faults_count_by_kind_and_step_and_only_real_sessions_are_faulted():
 def test_items_in_flight_are_those_of_the_merged_caches():
     merges = [{"kind": "merge", "at": 1.0, "node": "b", "session": 2, "items": n} for n in (3, 4)]
     assert found(*merges)["items_in_flight"] == 7
+
+
+WAITING = {"kind": "waiting", "at": 9.0, "node": "publisher-0", "ids": [2]}
+
+
+@pytest.mark.parametrize(
+    ("records", "unprocessed", "lost"),
+    [
+        ([*PUBLISH, WAITING], 1, 1),  # neither was processed, and one of them is kept
+        ([*PUBLISH, *COMMIT, *FINAL, WAITING], 0, 0),  # processed, the acknowledgement is under way
+        ([*PUBLISH, *COMMIT, {"kind": "final", "at": 9.0, "slice": 0, "ids": [1]}, WAITING], 1, 0),
+        ([*PUBLISH, *COMMIT, {"kind": "final", "at": 9.0, "slice": 0, "ids": [2]}, WAITING], 0, 1),
+    ],
+)
+def test_what_is_still_somewhere_is_not_lost(records, unprocessed, lost):
+    row = found(*records)
+    assert (row["unprocessed"], row["lost"]) == (unprocessed, lost)
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "still_there", "counts"),
+    [
+        ([1, 2], [2, 1], (), (2, 0, 0, 0, 0)),
+        ([1, 2, 3], [1], {2}, (3, 1, 0, 0, 1)),
+        ([1, 1], [1], (), (2, 1, 0, 0, 0)),
+        ([1], [1, 1, 1], (), (1, 0, 2, 0, 0)),
+        ([1], [1, 9, 9], (), (1, 0, 0, 2, 0)),
+        ({"a": 5, "b": 0}, {"a": 7}, (), (2, 1, 0, 0, 0)),  # the keys, whatever they stand for
+        ({"a": 5}.items(), {"a": 7}.items(), (), (1, 1, 0, 1, 0)),
+        ([], [9], (), (0, 0, 0, 1, 0)),
+        ([1], [], (), (1, 1, 0, 0, 0)),
+    ],
+)
+def test_a_comparison(expected, actual, still_there, counts):
+    compared = compare(expected, actual, still_there).judged("here")
+    assert compared == Comparison(*counts)
+    assert compared.equal == (sum(counts[1:]) == 0)
+
+
+def test_parts_of_a_comparison_add_up():
+    assert compare([1], [1]) + compare([], []) + compare([2], [3]) == Comparison(2, 1, 0, 1)
+
+
+def test_nothing_compared_with_nothing_is_no_success():
+    nothing = compare([], [])
+    with pytest.raises(NothingToCompareError, match=r"^here: given nothing to compare"):
+        nothing.judged("here")
+    with pytest.raises(NothingToCompareError):
+        nothing.equal  # noqa: B018 - to ask is the point
+
+
+@pytest.mark.parametrize(
+    ("experiment", "words", "emptied"),
+    [
+        ("slices-chaos", ["seconds=2"], "slices_chaos.items"),
+        ("slices-skew", ["seconds=20", "nodes=2", "slices=4"], "slices.Sensors.schedule"),
+        ("dlber-chaos", ["seconds=1", "pages=4"], "dlber_chaos.effects_in"),
+    ],
+)
+def test_an_experiment_in_which_nothing_happens_fails(experiment, words, emptied, monkeypatch):
+    monkeypatch.setattr(f"evenflow.experiments.{emptied}", lambda *_, **__: iter(()))
+    chosen = find(experiment)
+    with pytest.raises(NothingToCompareError):
+        chosen.run(parse_settings(chosen.settings, words), 1, None)
+
+
+def test_live_trials_and_drills_in_which_nothing_happens_fail():
+    with pytest.raises(NothingToCompareError, match="dds-nodes"):
+        dds_logs.summary([], [], [], None)
+    with pytest.raises(NothingToCompareError, match="dlber-live"):
+        dlber_live.l1({}, {})
+    with pytest.raises(NothingToCompareError, match="ami-live"):
+        operators_live.findings(SimpleNamespace(results=list), [])  # type: ignore[arg-type]
+    with pytest.raises(NothingToCompareError, match="padres-live"):
+        brokers_live.findings(SimpleNamespace(federation=None, compared=Comparison()), [], 1.0)  # type: ignore[arg-type]
+    quiet = SimpleNamespace(
+        brokers={}, service=SimpleNamespace(published=0, past_stays=[], stays={}, replays=[]), subscriber_of={}
+    )
+    with pytest.raises(NothingToCompareError, match="padres"):
+        count_deliveries(quiet)  # type: ignore[arg-type]
+
+
+def test_a_publisher_that_gives_up_has_not_lost_what_it_keeps():
+    publish = [{"kind": "publish", "at": 1.0, "id": i, "slice": 0} for i in (1, 2, 3)]
+    commit = {"kind": "commit", "at": 1.01, "node": "a", "slices": {"0": [1]}}
+    row = dds_logs.summary([*publish, {"kind": "waiting", "at": 9.0, "ids": [2]}], [commit], [], None)
+    assert (row["unprocessed"], row["lost"], row["duplicated"]) == (1, 1, 0)
 
 
 def test_kinds_it_does_not_know_are_passed_over():

@@ -1,17 +1,108 @@
 """What must hold whatever happened: nothing lost, nothing twice, one owner per unit, every session ends.
 
-The checker reads the trace and nothing else, so it judges every driver alike, live or from a file.
+One definition for all experiments, drills and trials. An outcome is *lost* if it was expected, is not there, and
+whatever would bring it about is nowhere in the system either: not queued, cached, in flight or kept by a publisher.
+What is still somewhere in the system when a run ends is *unprocessed*: the run was cut off, nothing was lost.
+
+The checker of slices reads the trace and nothing else, so it judges every driver alike, live or from a file.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any
+
+from evenflow.errors import BadInput
 
 ENDS = frozenset({"done", "rolled back"})
 INNER = frozenset({"grant"})  # the first grant is no session
+
+
+class NothingToCompareError(BadInput):
+    """Nothing was expected and nothing came: such a run shows nothing, and must not pass for one that went well."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__("nothing to compare", "a run that expects at least one outcome, or has one", where)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What was expected against what came; parts of a run add up.
+
+    Parameters
+    ----------
+    compared
+        Outcomes that were expected.
+    lost
+        Expected, not there, and nowhere in the system.
+    duplicated
+        There more often than expected.
+    wrong
+        There and not expected.
+    unprocessed
+        Expected, not there, and still somewhere in the system.
+    """
+
+    compared: int = 0
+    lost: int = 0
+    duplicated: int = 0
+    wrong: int = 0
+    unprocessed: int = 0
+
+    def __add__(self, other: Comparison) -> Comparison:
+        return Comparison(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def judged(self, where: str) -> Comparison:
+        """Return it, if there was anything to compare.
+
+        Raises
+        ------
+        NothingToCompareError
+            If nothing was expected and nothing came; ``where`` is the run.
+        """
+        if not self.compared and not self.wrong:
+            raise NothingToCompareError(where)
+        return self
+
+    @property
+    def differing(self) -> int:
+        """How many outcomes are not as expected."""
+        return self.lost + self.duplicated + self.wrong + self.unprocessed
+
+    @property
+    def equal(self) -> bool:
+        """Whether everything expected is there once, and nothing else."""
+        return self.judged("a comparison").differing == 0
+
+
+def compare(
+    expected: Iterable[Hashable], actual: Iterable[Hashable], still_there: Collection[Hashable] = frozenset()
+) -> Comparison:
+    """Compare what was expected with what came, whatever their order; each may have an outcome several times.
+
+    Parameters
+    ----------
+    expected, actual
+        The outcomes.
+    still_there
+        Outcomes that may still come, as what brings them about is somewhere in the system.
+
+    Examples
+    --------
+    >>> compare([1, 2, 3, 4], [1, 1, 2, 9], still_there={4})
+    Comparison(compared=4, lost=1, duplicated=1, wrong=1, unprocessed=1)
+    >>> compare([], []).judged("a drill")
+    Traceback (most recent call last):
+    evenflow.invariants.NothingToCompareError: a drill: given nothing to compare, allowed is a run that expects at least one outcome, or has one.
+    """
+    wanted, came = Counter(iter(expected)), Counter(iter(actual))  # of a mapping the keys, not its values as counts
+    missing, beyond = wanted - came, came - wanted
+    unprocessed = sum(count for outcome, count in missing.items() if outcome in still_there)
+    duplicated = sum(count for outcome, count in beyond.items() if outcome in wanted)
+    lost, wrong = missing.total() - unprocessed, beyond.total() - duplicated
+    return Comparison(wanted.total(), lost, duplicated, wrong, unprocessed)
 
 
 @dataclass(slots=True)
@@ -20,7 +111,8 @@ class SliceCheck:
 
     Records: ``publish`` (id, slice), ``commit`` (node, slices → ids), ``owner`` (node, slice, owns),
     ``session`` (session, step, giver, taker, slices), ``merge`` (session, items), ``fault`` (fault, session, step),
-    and at the end ``final`` (slice, ids): the items whose effect is in the slice's state.
+    and at the end ``final`` (slice, ids): the items whose effect is in the slice's state, and ``waiting`` (ids): items
+    that are kept, queued, cached or in flight somewhere.
 
     Examples
     --------
@@ -34,6 +126,7 @@ class SliceCheck:
     published: set[int] = field(default_factory=set)
     commits: Counter[int] = field(default_factory=Counter)
     final: Counter[int] | None = None
+    waiting: set[int] = field(default_factory=set)
     owners: dict[int, str] = field(default_factory=dict)
     owner_violations: int = 0
     began: dict[int, float] = field(default_factory=dict)
@@ -66,6 +159,9 @@ class SliceCheck:
             self.final = Counter()
         self.final.update(record["ids"])
 
+    def _waiting(self, record: Mapping[str, Any]) -> None:
+        self.waiting.update(record["ids"])
+
     def _owner(self, record: Mapping[str, Any]) -> None:
         unit, node = record["slice"], record["node"]
         holder = self.owners.get(unit)
@@ -91,20 +187,27 @@ class SliceCheck:
             self.faulted.add(record["session"])
             self.faults.setdefault(record["fault"], Counter())[record["step"]] += 1
 
+    def comparison(self) -> Comparison:
+        """Compare the published items with those that were processed: committed, and with their effect in the end."""
+        there = self.commits if self.final is None else self.commits & self.final
+        kept = self.published & there.keys()
+        found = compare(self.published, kept, self.waiting)
+        repeats = Counter({i: n - 1 for i, n in self.commits.items() if n > 1})
+        if self.final is not None:
+            repeats |= Counter({i: n - 1 for i, n in self.final.items() if n > 1})
+        strange = len((self.commits.keys() | (self.final or {}).keys()) - self.published)
+        return Comparison(found.compared, found.lost, repeats.total(), strange, found.unprocessed)
+
     def findings(self) -> dict[str, Any]:
         """Return the counts that experiments report."""
-        published, commits = self.published, self.commits
-        lost = {i for i in published if i not in commits}
-        repeats = Counter({i: n - 1 for i, n in commits.items() if n > 1})
-        if self.final is not None:
-            lost |= {i for i in published if i not in self.final}
-            repeats |= Counter({i: n - 1 for i, n in self.final.items() if n > 1})
+        found = self.comparison()
         durations = sorted(seconds for how, seconds, _ in self.ended.values() if how == "done")
         return {
-            "items": len(published),
-            "processed": sum(i in published for i in commits),
-            "lost": len(lost),
-            "duplicated": sum(repeats.values()),
+            "items": found.compared,
+            "processed": len(self.published & self.commits.keys()),
+            "unprocessed": found.unprocessed,
+            "lost": found.lost,
+            "duplicated": found.duplicated,
             "owner_violations": self.owner_violations,
             "sessions": len(self.began),
             "unfinished_sessions": len(self.began) - len(self.ended),

@@ -17,6 +17,7 @@ from evenflow.experiments.ami_run import AmiSettings, run
 from evenflow.experiments.ami_scale import ScaleSettings
 from evenflow.experiments.ami_scale import run as run_scale
 from evenflow.experiments.ami_workload import WorkloadSettings, scenario
+from evenflow.operators.carrier import Carrier
 from evenflow.operators.custody import Custody
 from evenflow.sim import Simulation
 
@@ -183,6 +184,15 @@ def test_it_was_really_chaos(chaos):
     assert total["rolled_back"] > 10
     assert total["crashes"] > 200
     assert len({message for row in chaos for counts in row["faults"].values() for message in counts}) >= 12
+
+
+def test_an_operator_that_is_under_way_when_the_run_ends_is_not_lost(monkeypatch):
+    """No shipment arrives here, and the giver keeps what it shipped until there is a receipt."""
+    monkeypatch.setattr(Carrier, "_on_ship", lambda *_: None)
+    found = [run_mode(ChaosSettings(seconds=10.0), "fixed", seed, None) for seed in range(1, 6)]
+    assert sum(row["lost"] for row in found) == 0
+    assert sum(row["unprocessed"] for row in found) > 5
+    assert all(row["unfinished"] for row in found if row["unprocessed"])
 
 
 def test_chaos_finds_a_unit_that_forgets_what_it_shipped(monkeypatch):

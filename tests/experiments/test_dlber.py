@@ -15,6 +15,7 @@ from evenflow.experiments.dlber import Settings, play
 from evenflow.experiments.dlber_chaos import ChaosSettings
 from evenflow.experiments.dlber_graph import power_law, read_graph, skewed_homes
 from evenflow.experiments.dlber_live import l1, normalised
+from evenflow.experiments.dlber_world import Cluster
 from evenflow.trace import MemoryTrace, line
 
 SMALL: dict[str, Any] = {"pages": 250, "workers": 4, "tolerance": 0.1}
@@ -159,6 +160,15 @@ def test_no_trigger_is_lost_and_none_has_its_effect_twice():
     assert total["late_results"] > 0
     kinds = {kind for row in rows for kind in row["faults"]}
     assert {"loss of group", "duplication of group", "loss of result", "duplication of result"} <= kinds
+
+
+def test_a_run_that_is_cut_off_has_lost_nothing(monkeypatch):
+    """Triggers wait, run, are lent, and events are on their way: what they would do is not there yet, and not lost."""
+    monkeypatch.setattr(Cluster, "run", lambda self, **_: self.sim.run(until=self.sim.now + 0.05))
+    rows = chaos(range(1, 7), seconds=2.0)
+    assert [row["lost"] for row in rows] == [0] * 6
+    assert sum(row["unprocessed"] > 0 for row in rows) > 3
+    assert all(row["unfinished"] for row in rows if row["unprocessed"])
 
 
 @pytest.mark.parametrize("ablate", ["channel", "durable"])

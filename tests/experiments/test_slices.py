@@ -26,8 +26,16 @@ def run(name: str, *words: str, seed: int = 1, trace: Any = None) -> dict[str, A
 
 
 def unharmed(row: dict[str, Any]) -> bool:
-    counts = ("lost", "duplicated", "owner_violations", "unfinished_sessions")
+    counts = ("unprocessed", "lost", "duplicated", "owner_violations", "unfinished_sessions")
     return row["items"] == row["processed"] > 0 and not any(row[name] for name in counts)
+
+
+def test_a_run_that_is_cut_off_has_lost_nothing():
+    """One sensor sends more than its node can process: at the end items wait, at publishers and in queues."""
+    row = run("slices-skew", "zipf=3", "sensors=50", "slices=16", "gateways=2", "rate=60", "seconds=40")
+    assert (row["lost"], row["duplicated"]) == (0, 0)
+    assert row["unprocessed"] > 100
+    assert row["processed"] + row["unprocessed"] == row["items"]
 
 
 class TestJoin:

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from evenflow.actor import Received, Send, Started, Woken
+from evenflow.actor import Received, Save, Send, Started, Woken
+from evenflow.operators import custody as custody_module
 from evenflow.operators import rules
 from evenflow.operators.even import EvenUnit
 from evenflow.operators.graph import Graph
@@ -14,10 +15,13 @@ from evenflow.operators.messages import (
     HIGH,
     NORMAL,
     UNSET,
+    Clear,
     OfferReply,
     OfferRequest,
     OfferTransferReply,
     OfferTransferRequest,
+    Ship,
+    Withdrawn,
 )
 from evenflow.operators.negotiation import TRANSITIONS, State
 from evenflow.operators.session import GIVING, TAKING
@@ -168,6 +172,94 @@ def test_a_restarted_unit_keeps_its_operators_and_its_phase():
     commands = again.handle(Started({"life": 1, **unit.custody.durable()}), 12.0)
     assert list(again.custody.owned) == [3, 0]
     assert [c.at for c in commands if type(c).__name__ == "Wake"] == [15.0]
+
+
+def ended(restarted: bool) -> tuple[Post, Received, Received]:
+    """Let node 2 give operator 0 to node 3; return the request and the shipment that ended there, to be repeated."""
+    post, _ = figure_12()
+    post.give("node-2", Woken(MONITOR), 5.0)
+    kept = {}
+    while post.queue:
+        sender, to, message = post.queue.pop(0)
+        kept[type(message)] = Received(sender, message)
+        post.give(to, kept[type(message)], 5.0)
+    if restarted:
+        for name, unit in post.units.items():
+            custody = unit.custody
+            post.units[name] = MeteringUnit(name, custody.graph, LINE, custody.sizes, [])
+            post.give(name, Started({"life": 1, **custody.durable()}), 6.0)
+    post.seen.clear()
+    return post, kept[OfferTransferRequest], kept[Ship]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_shipment_that_comes_again_is_receipted_again(restarted):
+    """The receipt may be lost: without another one the giver would keep what it shipped, and ship it for ever."""
+    post, _, shipment = ended(restarted)
+    post.give("node-3", shipment, 7.0)
+    assert post.seen == [("Receipt", "node-3", "node-2")]
+    post.settle(7.0)
+    assert [list(unit.custody.owned) for unit in post.units.values()] == [[2], [1], [3, 0]]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_request_that_comes_again_after_its_end_deploys_nothing(restarted):
+    """Even when the operators have gone on since, so that there would be room for them again."""
+    post, request, _ = ended(restarted)
+    taker = post.units["node-3"]
+    taker.custody.unload([0])
+    post.give("node-3", request, 7.0)
+    assert (post.seen, taker.custody.taking) == ([], {})
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_withdrawal_and_a_clear_that_come_after_the_end_change_nothing(restarted):
+    post, request, _ = ended(restarted)
+    talk = request.message.talk
+    post.give("node-3", Received("node-2", Withdrawn(talk)), 7.0)
+    post.give("node-2", Received("node-3", Clear(talk)), 7.0)
+    assert [list(unit.custody.owned) for unit in post.units.values()] == [[2], [1], [3, 0]]
+    assert post.seen == []
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_an_answer_that_comes_again_after_the_end_is_withdrawn(restarted):
+    """The giver has forgotten: it tells the taker to expect nothing, and ships nothing that it does not have."""
+    post, request, _ = ended(restarted)
+    answer = OfferTransferReply(request.message.talk, request.message.transfers)
+    post.give("node-2", Received("node-3", answer), 7.0)
+    assert post.seen == [("Withdrawn", "node-2", "node-3")]
+    post.settle(7.0)
+    assert [list(unit.custody.owned) for unit in post.units.values()] == [[2], [1], [3, 0]]
+
+
+def test_a_unit_remembers_the_newest_sessions_that_ended(monkeypatch):
+    monkeypatch.setattr(custody_module, "REMEMBERED", 2)
+    custody = figure_12()[0].units["node-3"].custody
+    keys = [(("node-2", 1, number), "node-2") for number in range(3)]
+    for key in keys:
+        custody.expect(key, [Transfer((0,), "node-3", 10.0)], 1.0, offered=True)
+        custody.on_taker(key, Happened.SHIPPED, 2.0, [0])
+    assert list(custody.done) == keys[1:]
+
+
+def test_a_restarted_unit_begins_negotiations_that_nobody_has_heard_of():
+    """Else its neighbours would take a new request for one that has ended, and not answer."""
+    post, _ = figure_12()
+    post.give("node-2", Woken(MONITOR), 5.0)
+    first = {message.talk for _, _, message in post.queue}
+    unit = post.units["node-2"]
+    saved: dict[str, object] = {}
+    for now in (6.0, 7.0):
+        post.units["node-2"] = MeteringUnit("node-2", unit.custody.graph, LINE, unit.custody.sizes, [0, 1])
+        for command in post.units["node-2"].handle(Started({"life": 1, **saved}), now):
+            saved |= command.values if isinstance(command, Save) else {}
+        post.queue.clear()
+        post.give("node-2", Woken(MONITOR), now)
+        again = {message.talk for _, _, message in post.queue}
+        assert again
+        assert not first & again
+        first |= again
 
 
 def crossing(unit: str, op: int) -> MeteringUnit:

@@ -54,7 +54,7 @@ def test_random_orders_with_faults_and_restarts(kind):
             at.sizes[op] = 5.0 + 20.0 * (op > 3)  # calm: nobody is above the margins
         settle(at)
         for unit in at.units.values():
-            assert not unit.custody.giving or not unit.custody.taking, "a transfer has no end"
+            assert (unit.custody.giving, unit.custody.taking) == ({}, {}), "a transfer has no end"
             assert unit.state in (State.RESTING, State.DEMANDING)
     assert moved > 20
 

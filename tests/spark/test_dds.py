@@ -222,7 +222,10 @@ def test_an_incompatible_publisher_ends_the_query_with_one_sentence(spark, strea
 
 
 def exact(kills, rows):
-    return {"kills": kills, **{topic: {"lost": 0, "duplicated": 0, "rows": rows} for topic in (ITEMS, KEPT)}}
+    return {
+        "kills": kills,
+        **{topic: {"lost": 0, "duplicated": 0, "wrong": 0, "rows": rows} for topic in (ITEMS, KEPT)},
+    }
 
 
 @pytest.mark.long

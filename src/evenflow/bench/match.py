@@ -21,6 +21,7 @@ from evenflow.bench.match_index import ADDED_SHARE, index_costs
 from evenflow.bench.measure_cpu import cpu_of
 from evenflow.bench.workloads import Workload
 from evenflow.errors import BadInput
+from evenflow.invariants import Comparison
 from evenflow.spark import joins
 from evenflow.subscriptions.matching import Engine
 
@@ -118,6 +119,7 @@ def _case(
     sums = {matcher.name: matcher.summed(checked) for matcher in matchers}
     if len(set(sums.values())) != 1:
         raise AssertionError(f"the engines differ on {name} with {size} subscriptions: {sums}")
+    Comparison(max(pairs for pairs, _ in sums.values())).judged(f"bench match, {name} with {size} subscriptions")
     running = [_calibrated(matcher, seconds) for matcher in matchers]
     for _ in range(turns):
         for turn in running:

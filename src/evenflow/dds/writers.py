@@ -118,8 +118,17 @@ class WritersProcess:
         if self._complete_at is None:
             self._complete_at = now
         late = now - self._complete_at > self.patience_s
+        if late:
+            self._note_waiting(now)
         if late or not any(p.unacknowledged for p in self.publishers.values()):
             self.process.stop()
+
+    def _note_waiting(self, now: float) -> None:
+        """Log what is given up on: it is kept here to the end, so it was not lost."""
+        for number, publisher in self.publishers.items():
+            journal = self.cells[number].journal
+            if journal is not None and publisher.unacknowledged:
+                journal.write({}, [{"kind": "waiting", "at": now, "ids": publisher.kept}])
 
 
 def readings(number: int, begin: float, count: int, period_s: float, slices: int) -> Iterator[Due]:

@@ -12,6 +12,7 @@ from evenflow.experiments.ami_workload import Scenario, WorkloadSettings, scenar
 from evenflow.experiments.ami_world import World
 from evenflow.experiments.registry import Experiment, TraceWriter
 from evenflow.experiments.settings import setting
+from evenflow.invariants import compare
 from evenflow.operators.even import EvenUnit
 from evenflow.operators.messages import Ask, Hint, Space
 from evenflow.operators.negotiation import State
@@ -173,9 +174,12 @@ def _findings(world: World, drawn: Scenario) -> dict[str, int]:
     where = {op: unit.unit for unit in units for op in unit.custody.owned}
     whole = {op: where.get(op, drawn.where[op]) for op in drawn.where}
     misplaced = set(drawn.graph.misplaced(whole, drawn.tree)) | world.ever_misplaced
+    shipped = {op for unit in units for op in unit.custody.shipped()}
+    found = compare(drawn.where, held.elements(), shipped).judged("ami-chaos")
     return {
-        "operators": len(drawn.where),
-        "lost": sum(op not in held for op in drawn.where),
+        "operators": found.compared,
+        "unprocessed": found.unprocessed,
+        "lost": found.lost,
         "duplicated": len({op for op, count in held.items() if count > 1} | world.ever_doubled),
         "infeasible": len(misplaced),
         "negotiations": sum(unit._number for unit in units),  # noqa: SLF001 - a count, not a decision

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from evenflow.invariants import compare
+
 Note = Mapping[str, Any]
 AFTER = 1.0  # seconds after a session that still belong to it: the old reader closes, held items are processed
 
@@ -23,8 +25,9 @@ def summary(
     >>> row["lost"], row["duplicated"]
     (1, 1)
     """
-    nodes = list(nodes)
+    nodes, publishers = list(nodes), list(publishers)
     written = {n["id"]: n["at"] for n in publishers if n["kind"] == "publish"}
+    waiting = {i for n in publishers if n["kind"] == "waiting" for i in n["ids"]}
     committed: Counter[int] = Counter()
     first: dict[int, float] = {}
     for note in nodes:
@@ -33,6 +36,7 @@ def summary(
                 committed.update(ids)
                 for item in ids:
                     first.setdefault(item, note["at"])
+    found = compare(written, committed.elements(), waiting).judged("dds-nodes")
     sessions = _sessions(balancer)
     busy = [(began, ended + AFTER) for began, ended in sessions]
     quiet = [*busy, outage] if outage else busy
@@ -41,11 +45,12 @@ def summary(
     filters = [n for n in nodes if n["kind"] == "filter" and n["own"]]
     own = sum(n["own"] for n in filters)
     return {
-        "published": len(written),
-        "committed": sum(committed.values()),
-        "lost": sum(i not in committed for i in written),
-        "duplicated": sum(times - 1 for times in committed.values()),
-        "unknown": sum(i not in written for i in committed),
+        "published": found.compared,
+        "committed": committed.total(),
+        "unprocessed": found.unprocessed,
+        "lost": found.lost,
+        "duplicated": found.duplicated,
+        "unknown": found.wrong,
         "sessions": len(sessions),
         "session_p95_s": percentile([ended - began for began, ended in sessions], 0.95),
         "latency_p50_ms": _ms(percentile(calm, 0.5)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ from evenflow.experiments.dlber_graph import power_law, skewed_homes
 from evenflow.experiments.dlber_world import MASTER, Cluster, Costs
 from evenflow.experiments.registry import Experiment, TraceWriter
 from evenflow.experiments.settings import setting
+from evenflow.invariants import compare
 from evenflow.sim import Network
 from evenflow.triggers.app import Key, Row
 from evenflow.triggers.channel import Packet
@@ -75,16 +76,18 @@ class EffectCheck:
             self.last[who] = version
 
 
-def lost_in(rows: Mapping[Key, Row], tolerance: float, damping: float = 0.85) -> Counter[str]:
-    """Count what is missing at the end, by the trigger or event whose effect it would have been."""
-    found: Counter[str] = Counter(sums=0, dists=0, events=0)
+Effect = tuple[str, Key, Key]
+"""A trigger or an event by its name, the page that it changes, and the page that it comes from."""
+
+
+def effects_in(rows: Mapping[Key, Row], tolerance: float, damping: float = 0.85) -> Iterator[tuple[Effect, bool]]:
+    """Give every effect that must be in the pages' rows at the end, and whether it is."""
     for key, row in rows.items():
         wanted = 1.0 - damping + damping * sum(row["weights"].values())
-        found["sums"] += abs(row["rank"] - wanted) > 1e-12
-        found["dists"] += abs(row["rank"] - row["told"]) > tolerance
+        yield ("sums", key, key), abs(row["rank"] - wanted) <= 1e-12
+        yield ("dists", key, key), abs(row["rank"] - row["told"]) <= tolerance
         for target in row["links"]:
-            found["events"] += rows[target]["weights"].get(key) != row["told"] / len(row["links"])
-    return found
+            yield ("events", target, key), rows[target]["weights"].get(key) == row["told"] / len(row["links"])
 
 
 def run(settings: ChaosSettings, seed: int, trace: TraceWriter | None) -> Mapping[str, object]:
@@ -143,9 +146,15 @@ def run(settings: ChaosSettings, seed: int, trace: TraceWriter | None) -> Mappin
     for name in [MASTER, *cluster.names]:
         cluster.sim.restart(name)
     end = cluster.run(step_s=1.0, most_s=settings.seconds + 300.0)
-    lost = lost_in(cluster.rows(), settings.tolerance)
+    effects = dict(effects_in(cluster.rows(), settings.tolerance))
+    there = [effect for effect, is_there in effects.items() if is_there]
+    busy = cluster.busy_pages()
+    still_there = {effect for effect in effects if effect[1] in busy}
+    found = compare(effects, there, still_there).judged("dlber-chaos")
+    lost = effects.keys() - still_there - set(there)
     return {
-        "lost": sum(lost.values()),
+        "unprocessed": found.unprocessed,
+        "lost": found.lost,
         "doubled": check.doubled,
         "unfinished": int(not cluster.quiet()),
         "effects": check.effects,
@@ -153,7 +162,7 @@ def run(settings: ChaosSettings, seed: int, trace: TraceWriter | None) -> Mappin
         "lent": cluster.total("lent"),
         "taken_back": cluster.total("taken_back"),
         "late_results": cluster.total("late"),
-        "lost_by": dict(lost),
+        "lost_by": {name: sum(effect[0] == name for effect in lost) for name in ("sums", "dists", "events")},
         "faults": dict(sorted(faults.items())),
         "end_s": end,
     }

@@ -14,6 +14,7 @@ import numpy as np
 from evenflow.experiments.dlber_graph import Graph, power_law, read_graph, skewed_homes
 from evenflow.experiments.registry import Experiment, TraceWriter
 from evenflow.experiments.settings import setting
+from evenflow.invariants import compare
 from evenflow.triggers.app import NO_ENTRY, Key, Row, Write
 from evenflow.triggers.pagerank import DIST, PAGES, page_rows, pagerank, residual
 from evenflow.triggers.policies import AskWhenIdle, Dlber, FillToMean, NoBalancing, Policy
@@ -228,6 +229,7 @@ def told(run: TriggerRun) -> dict[Any, float]:
 
 def l1(found: Mapping[Any, float], exact: Mapping[int, float]) -> float:
     """Return the L1 distance."""
+    compare(exact, found).judged("dlber-live")
     return sum(abs(found[page] - rank) for page, rank in exact.items())
 
 

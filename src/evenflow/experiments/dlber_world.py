@@ -11,7 +11,7 @@ from evenflow.experiments.registry import TraceWriter
 from evenflow.sim import Network, Simulation
 from evenflow.triggers.app import Key, Row, TriggerApp
 from evenflow.triggers.master import TriggerMaster
-from evenflow.triggers.messages import Execute, Executed, Lend
+from evenflow.triggers.messages import Events, Execute, Executed, Lend
 from evenflow.triggers.pagerank import DIST, PAGES, page_rows
 from evenflow.triggers.policies import Policy
 from evenflow.triggers.settings import BalancerSettings, WorkerSettings
@@ -151,6 +151,19 @@ class Cluster:
     def rows(self) -> dict[Key, Row]:
         """Return every page's row."""
         return {key: row for worker in self.workers for key, row in worker.state.rows.of(PAGES).items()}
+
+    def busy_pages(self) -> set[Key]:
+        """Return the pages for which a trigger waits, runs or is lent, or an event is on its way."""
+        found: set[Key] = set()
+        for worker in self.workers:
+            state = worker.state
+            found.update(invocation.key for invocation in state.waiting.items.values())
+            found.update(invocation.key for invocation, *_ in state.running.values())
+            found.update(lease.key for lease in state.leases.open.values())
+            sent = [body for bodies in state.channels.unacknowledged.values() for body in bodies.values()]
+            parts = [part for body in sent for part in _parts(body)]
+            found.update(key for part in parts if type(part) is Events for write in part.writes for key in write.keys)
+        return found
 
     def total(self, what: str) -> int:
         """Sum one count over the workers."""

@@ -231,6 +231,7 @@ class Chaos:
             "astray": astray,
             "open_sessions": len(stuck),
             "open_moves": unended,
+            "unprocessed": delivery.unprocessed,
             "lost": delivery.lost,
             "duplicated": delivery.duplicated,
             "doubles_removed": delivery.doubles_removed,

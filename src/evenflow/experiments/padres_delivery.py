@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from evenflow.invariants import Comparison
 from evenflow.sim.broker import Broker
 from evenflow.sim.federation import Federation
 from evenflow.sim.service import IntArray, Replay, Stay
@@ -17,12 +18,13 @@ REPLAY_S = 60.0  # a subscriber remembers single numbers for so long after a rep
 
 
 class Delivery(NamedTuple):
-    """Deliveries over all subscribers: missing, let through twice, and doubles that the subscriber removed."""
+    """Deliveries over all subscribers: missing, let through twice, doubles that the subscriber removed, still waiting."""
 
     expected: int
     lost: int
     duplicated: int
     doubles_removed: int
+    unprocessed: int
 
 
 class Popped(NamedTuple):
@@ -56,10 +58,11 @@ def count_deliveries(sim: Federation) -> Delivery:
     replays: dict[str, list[Replay]] = defaultdict(list)
     for replay in sim.service.replays:
         replays[replay.subscriber].append(replay)
-    total = Delivery(0, 0, 0, 0)
+    total = Delivery(0, 0, 0, 0, 0)
     for name in sorted(stays):
         found = _of_one(sim, popped, sorted(stays[name], key=lambda s: s.since), replays[name])
         total = Delivery(*(a + b for a, b in zip(total, found, strict=True)))
+    Comparison(total.expected, total.lost, total.duplicated, 0, total.unprocessed).judged("padres")
     return total
 
 
@@ -71,7 +74,7 @@ def _of_one(sim: Federation, popped: dict[str, Popped], stays: Sequence[Stay], r
     """
     orders = sim.service.orders_of(stays[0].key)
     if not len(orders):
-        return Delivery(0, 0, 0, 0)
+        return Delivery(0, 0, 0, 0, 0)
     passed = np.zeros(len(orders), dtype=np.int16)
     seen = np.zeros(len(orders), dtype=bool)
     floor, busy_until, came = 0, -1.0, 0
@@ -87,12 +90,13 @@ def _of_one(sim: Federation, popped: dict[str, Popped], stays: Sequence[Stay], r
     path = next((stay.path for stay in stays if stay.path >= 0), sim.service.published)
     first, last = np.searchsorted(orders, (path, _seen_until(sim, popped, stays) + 1)).tolist()
     missing = passed[first:last] == 0
+    waiting = np.zeros_like(missing)
     for stay in stays:
         if stay.until is None:
-            missing &= ~popped[stay.broker].waiting[orders[first:last]]
-    lost = int(missing.sum())
+            waiting |= popped[stay.broker].waiting[orders[first:last]]
+    lost, unprocessed = int((missing & ~waiting).sum()), int((missing & waiting).sum())
     twice = int(np.maximum(passed - 1, 0).sum())
-    return Delivery(max(0, last - first), lost, twice, came - int(passed.sum()))
+    return Delivery(max(0, last - first), lost, twice, came - int(passed.sum()), unprocessed)
 
 
 Part = tuple[float, float, IntArray]  # when it begins and ends, and the places of the publications

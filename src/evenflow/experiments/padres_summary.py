@@ -60,6 +60,7 @@ def summarize(world: World) -> dict[str, Any]:
         ),
         "moved": sum(s["moved"] for s in moves),
         "replayed": sim.service.replayed,
+        "unprocessed": delivery.unprocessed,
         "lost": delivery.lost,
         "duplicated": delivery.duplicated,
         "doubles_removed": delivery.doubles_removed,

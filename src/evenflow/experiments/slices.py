@@ -24,6 +24,10 @@ from evenflow.slices.algorithm import Algorithm, Planned
 from evenflow.slices.balancer import Drain
 from evenflow.slices.settings import BalancerSettings, NodeSettings
 
+COUNTS = (
+    "items", "processed", "unprocessed", "lost", "duplicated", "owner_violations", "sessions", "unfinished_sessions",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Stream:
@@ -179,9 +183,10 @@ class Bench:
         row = self.summary.findings(settings.seconds)
         quiet(sim, self.world)
         self.world.note_final()
-        counts = ("items", "processed", "lost", "duplicated", "owner_violations", "sessions", "unfinished_sessions")
+        self.world.note_waiting()
+        self.summary.check.comparison().judged("slices")
         final = self.summary.check.findings()
-        row.update({name: final[name] for name in counts})
+        row.update({name: final[name] for name in COUNTS})
         return {
             **row,
             "zipf": self.exponent,

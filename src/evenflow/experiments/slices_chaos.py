@@ -119,6 +119,8 @@ def run(settings: ChaosSettings, seed: int, trace: TraceWriter | None) -> Mappin
     quiet(sim, world)
     if safe:
         world.note_final()
+    world.note_waiting()
+    check.comparison().judged("slices-chaos")
     return {**check.findings(), "events": sim.events, "end_s": sim.now}
 
 

@@ -97,12 +97,33 @@ class World:
 
     def note_final(self) -> None:
         """Put the durable state of every slice on the trace, for the checker."""
+        for slice_id, phase, ids in self._durable():
+            if phase is State.OWNING:
+                self.sim.note({"kind": "final", "at": self.sim.now, "slice": slice_id, "ids": ids})
+
+    def note_waiting(self) -> None:
+        """Put the items on the trace that are still somewhere: a run may end before they are processed."""
+        owned = {slice_id for slice_id, phase, _ in self._durable() if phase is State.OWNING}
+        where = {name: self._actor(name).kept for name in self.publishers}
+        for name in self.nodes:
+            node = self._actor(name) if name in self.sim.cells else None
+            if node is not None:
+                cached = [item.id for held in node.held.values() for item in held.cache.values()]
+                where[name] = [*(item.id for item in node.pending.values()), *cached]
+        # A slice that nobody owns is in a session: its effects are with one of both sides.
+        where["sessions"] = [i for slice_id, _, ids in self._durable() if slice_id not in owned for i in ids]
+        where["network"] = [m.id for m in self.sim.in_flight() if type(m) is Item]
+        for name, ids in where.items():
+            if ids:
+                self.sim.note({"kind": "waiting", "at": self.sim.now, "node": name, "ids": list(ids)})
+
+    def _durable(self) -> Iterator[tuple[int, State, list[int]]]:
+        """Give every slice that a node has saved: its number, its phase there, and the items with an effect in it."""
         for name in self.nodes:
             cell = self.sim.cells.get(name)
             for key, value in cell.saved.items() if cell else ():
-                if key.startswith("slice/") and value[0] is State.OWNING:
-                    ids = list(value[2].get("data", ()))
-                    self.sim.note({"kind": "final", "at": self.sim.now, "slice": int(key[6:]), "ids": ids})
+                if key.startswith("slice/"):
+                    yield int(key[6:]), value[0], list(value[2].get("data", ()))
 
     def _actor(self, name: str) -> Any:
         return self.sim.cells[name].actor

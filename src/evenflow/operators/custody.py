@@ -85,8 +85,11 @@ class Custody:
 
     def under_way(self) -> Iterable[int]:
         """Return the operators that are counted here although they do not run here."""
-        shipped = (p.ops for p in self.giving.values() if p.state is Giver.SHIPPED)
-        return chain.from_iterable(chain(shipped, (p.ops for p in self.taking.values())))
+        return chain(self.shipped(), chain.from_iterable(p.ops for p in self.taking.values()))
+
+    def shipped(self) -> Iterable[int]:
+        """Return the operators that left here and have not arrived, as far as this unit knows."""
+        return chain.from_iterable(p.ops for p in self.giving.values() if p.state is Giver.SHIPPED)
 
     def size(self, ops: Iterable[int]) -> float:
         """Return the memory of these operators."""

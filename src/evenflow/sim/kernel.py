@@ -143,6 +143,10 @@ class Simulation:
         if cell is not None:
             self._push(self.now, cell, ANY_LIFE, event)
 
+    def in_flight(self) -> list[Any]:
+        """Return the messages that are on their way."""
+        return [event.message for _, _, _, _, event in self._heap if type(event) is Received]
+
     def note(self, record: Mapping[str, Any]) -> None:
         """Put a record of the experiment's own on the trace."""
         self._trace(record)

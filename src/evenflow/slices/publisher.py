@@ -62,6 +62,11 @@ class Publisher:
         return len(self._open)
 
     @property
+    def kept(self) -> list[int]:
+        """The ids of those items."""
+        return list(self._open)
+
+    @property
     def exhausted(self) -> bool:
         """Whether the schedule has ended."""
         return self.written > 0 and self._next is None

@@ -13,12 +13,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from evenflow.dds.drill import ENOUGH, FINDINGS, ITEMS, KEPT, PATIENCE_S, SETTINGS, planned
+from evenflow.invariants import compare
 
 ATTEMPTS: Final = 20  # to start a query while the machine is busy
 DRIVER, PUBLISHER = "evenflow.spark.dds_drill", "evenflow.dds.drill"
@@ -136,9 +136,9 @@ def drive(directory: Path) -> int:
         query.stop()
     found = {}
     for topic, column in ((ITEMS, "sensor"), (KEPT, "number")):
-        counts = Counter(row[column] for row in spark.read.parquet(str(directory / topic / "out")).collect())
-        lost = sum(number not in counts for number in range(settings["items"]))
-        found[topic] = {"lost": lost, "duplicated": sum(n - 1 for n in counts.values()), "rows": sum(counts.values())}
+        rows = [row[column] for row in spark.read.parquet(str(directory / topic / "out")).collect()]
+        seen = compare(range(settings["items"]), rows).judged(f"the kill drill, topic {topic}")
+        found[topic] = {"lost": seen.lost, "duplicated": seen.duplicated, "wrong": seen.wrong, "rows": len(rows)}
     (directory / "findings.part").write_text(json.dumps(found))
     (directory / "findings.part").rename(directory / FINDINGS)
     spark.stop()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.parquet as pq
 
+from evenflow.invariants import Comparison
 from evenflow.rundir import TRACE
 from evenflow.spark.control import Balancing
 from evenflow.spark.demo_stream import SCHEMA, Score, Stream
@@ -207,6 +208,7 @@ class Runs:
         ]
         counted = tables[0].group_by("key").aggregate([("n", "max")])
         readings = sum(pq.read_metadata(path).num_rows for path in (self.place / "in").glob("*.parquet"))
+        Comparison(readings, wrong=sum(table.num_rows for table in tables)).judged("demo")
         return tables[0].equals(tables[1]) and sum(counted["n_max"].to_pylist()) == readings, tables[0].num_rows
 
 

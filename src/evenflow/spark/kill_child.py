@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from evenflow import guards
 from evenflow.draft import Draft, RowMove
-from evenflow.invariants import SliceCheck
+from evenflow.invariants import SliceCheck, compare
 from evenflow.rundir import TRACE
 from evenflow.spark.control import Balancing
 from evenflow.spark.plane import balance
@@ -93,9 +93,7 @@ def findings(spark: SparkSession, directory: Path) -> dict[str, Any]:
     check = SliceCheck()
     for record in read(directory / "check" / "evenflow" / "run" / TRACE):
         check.read(record)
-    for item in want:
-        check.read({"kind": "publish", "at": 0.0, "id": item, "slice": 0})
-    check.read({"kind": "commit", "at": 0.0, "node": "sink", "slices": {0: [row["id"] for row in got]}})
+    seen = compare(want, (row["id"] for row in got)).judged("the kill drill")
     last = {row["device"]: (row["n"], row["total"]) for row in sorted(got, key=lambda row: int(row["n"]))}
     batch = spark.read.parquet(str(directory / "in")).groupBy("device").agg({"id": "count", "value": "sum"}).toArrow()
     totals = {row["device"]: (row["count(id)"], row["sum(value)"]) for row in batch.to_pylist()}
@@ -103,10 +101,10 @@ def findings(spark: SparkSession, directory: Path) -> dict[str, Any]:
     return {
         "rows": len(want),
         "files_out_of_order": sum(name > after for name, after in pairwise(order)),
-        "lost": found["lost"],
-        "duplicated": found["duplicated"],
+        "lost": seen.lost,
+        "duplicated": seen.duplicated,
         "order_violations": sum(row != want.get(row["id"]) for row in got),
-        "states_wrong": sum(last.get(device) != total for device, total in totals.items()),
+        "states_wrong": compare(totals.items(), last.items()).judged("the states of the kill drill").lost,
         "moves": found["moves"],
         "owner_violations": found["owner_violations"],
         "unfinished_sessions": found["unfinished_sessions"],

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenflow.errors import BadInput
+from evenflow.invariants import compare
 from evenflow.operators.query import Queries
 from evenflow.operators.settings import UnitSettings
 from evenflow.operators.tree import Tree, balanced
@@ -95,8 +96,8 @@ def live(
             pipeline.finish(session.createDataFrame([], SCHEMA))
             files = sorted(source.glob(f"*.{kind}"), key=lambda f: (f.stat().st_mtime, f.name))
             seen = [str(file) for file in files[: len(pipeline.memory) - 1]]
-            rows = session.read.format(kind).schema(SCHEMA).option("header", "true").load(seen).cache()
-            wanted = sorted((r["op"], r["ts"], r["key"], r["value"]) for r in plain(queries, rows).collect())
+            rows = session.read.format(kind).schema(SCHEMA).option("header", "true").load(seen).dropna().cache()
+            wanted = [(r["op"], r["ts"], r["key"], r["value"]) for r in plain(queries, rows).collect()]
             return {**findings(pipeline, wanted), "batches": len(seen), "flow_s": flowed, "curves": curves(pipeline)}
         finally:
             if spark is None:
@@ -145,6 +146,7 @@ def _flow(
 def findings(pipeline: Pipeline, wanted: list[tuple[int, int, int, int]]) -> dict[str, Any]:
     """Count what the trial must show."""
     got = pipeline.results()
+    compared = compare(wanted, got).judged("ami-live")
     upper = pipeline.settings.upper
     last = max(pipeline.memory)
     flowing = [batch for batch in sorted(pipeline.memory) if batch < last]
@@ -153,8 +155,10 @@ def findings(pipeline: Pipeline, wanted: list[tuple[int, int, int, int]]) -> dic
     given = {(m.giver, m.batch) for m in pipeline.moved}
     stateful = {spec.id for spec in pipeline.queries.specs if spec.stateful}
     return {
-        "readings": pipeline.readings,
-        "late": pipeline.late,
+        "readings": pipeline.counted.read,
+        "late": pipeline.counted.late,
+        "unknown": pipeline.counted.unknown,
+        "broken": pipeline.counted.broken,
         "operators": len(pipeline.queries.specs),
         "transfers": len(pipeline.moved),
         "stateful_transfers": sum(m.op in stateful for m in pipeline.moved),
@@ -170,8 +174,8 @@ def findings(pipeline: Pipeline, wanted: list[tuple[int, int, int, int]]) -> dic
         "max_memory": max(max(m.values()) for m in pipeline.memory.values()),
         "rows": len(got),
         "plain_rows": len(wanted),
-        "equal": got == wanted,
-        "differing_rows": len(set(got) ^ set(wanted)),
+        "equal": compared.equal,
+        "differing_rows": compared.differing,
     }
 
 

@@ -31,10 +31,10 @@ class Mailbox:
     _heap: list[tuple[float, int, str, Any]] = field(default_factory=list)
     _order: int = 0
 
-    def start(self) -> None:
-        """Start every unit."""
+    def start(self, life: int) -> None:
+        """Start every unit, in its ``life``-th life here."""
         for unit in self.actors:
-            self._push(self.now, unit, Started({}))
+            self._push(self.now, unit, Started({"life": life - 1}))
         self.run(self.now)
 
     def run(self, until: float) -> None:
@@ -60,7 +60,8 @@ class Mailbox:
             for op in command.ops:
                 del self.where[op]
         else:
-            # Nothing survives the driver here: a run that ends begins anew, so there is nothing to save for.
+            # Between two batches no transfer is under way, so where the operators run is all that has to survive,
+            # and the pipeline writes that down.
             assert kind is Save or kind.__name__ == "Agrees", command
 
     def _push(self, at: float, unit: str, event: Any) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -29,7 +31,7 @@ FIELDS = pa.schema(
         ("blob", pa.binary()),
     ]
 )
-READINGS = -1  # the operator of a sample that counts readings
+READINGS, UNKNOWN, BROKEN = -1, -2, -3  # in place of an operator, in samples that count readings
 
 
 def cells(kind: int, op: int, lane: int, rows: Any) -> Any:
@@ -70,10 +72,14 @@ def unpacked(blob: bytes) -> Any:
 
 @dataclass(frozen=True)
 class Enter:
-    """For ``mapInArrow``: gives each reading to the operators that it feeds, on the lanes where they run."""
+    """For ``mapInArrow``: gives each reading to the operators that it feeds, on the lanes where they run.
+
+    A reading that lacks a field, or whose leaf is not one of ``leaves``, is counted and goes nowhere.
+    """
 
     fed: tuple[tuple[int, int, Meters], ...]  # operator, which of its inputs, its meters
     lanes: Mapping[int, int]
+    leaves: frozenset[str]
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Fan out."""
@@ -81,19 +87,37 @@ class Enter:
             rows = pa.Table.from_batches([batch])
             if not rows.num_rows:
                 continue
-            leaf, meter = rows.column("leaf"), rows.column("meter")
-            for op, side, meters in self.fed:
-                mine = pc.and_(
-                    pc.equal(leaf, meters.leaf),
-                    pc.and_(pc.greater_equal(meter, meters.first), pc.less_equal(meter, meters.last)),
-                )
-                part = rows.filter(mine)
-                if part.num_rows:
-                    sides = pa.array(np.full(part.num_rows, side, np.int64))
-                    columns = [sides, part.column("ts"), part.column("meter"), part.column("value")]
-                    yield from cells(ROW, op, self.lanes[op], pa.table(columns, schema=STATE)).to_batches()
-            top = pc.max(rows.column("ts")).as_py()
-            yield from one(SAMPLE, READINGS, 0, (0, top, 0, rows.num_rows)).to_batches()
+            yield from one(SAMPLE, READINGS, 0, (0, 0, 0, rows.num_rows)).to_batches()
+            whole = reduce(pc.and_, (pc.is_valid(column) for column in rows.columns))
+            rows = yield from self._with(rows, whole, BROKEN)
+            known = pc.is_in(rows.column("leaf"), pa.array(sorted(self.leaves)))
+            rows = yield from self._with(rows, known, UNKNOWN)
+            if rows.num_rows:
+                yield from self._fan_out(rows)
+
+    def _with(self, rows: Any, right: Any, otherwise: int) -> Generator[Any, None, Any]:
+        """Return the rows that are right; count the others, and give one of them as an example."""
+        kept = rows.filter(right)
+        if kept.num_rows < rows.num_rows:
+            example = json.dumps(rows.filter(pc.invert(right)).slice(0, 1).to_pylist()[0], default=str)
+            count = rows.num_rows - kept.num_rows
+            yield from one(SAMPLE, otherwise, 0, (0, 0, 0, count), example.encode()).to_batches()
+        return kept
+
+    def _fan_out(self, rows: Any) -> Iterator[Any]:
+        leaf, meter = rows.column("leaf"), rows.column("meter")
+        for op, side, meters in self.fed:
+            mine = pc.and_(
+                pc.equal(leaf, meters.leaf),
+                pc.and_(pc.greater_equal(meter, meters.first), pc.less_equal(meter, meters.last)),
+            )
+            part = rows.filter(mine)
+            if part.num_rows:
+                sides = pa.array(np.full(part.num_rows, side, np.int64))
+                columns = [sides, part.column("ts"), part.column("meter"), part.column("value")]
+                yield from cells(ROW, op, self.lanes[op], pa.table(columns, schema=STATE)).to_batches()
+        top = pc.max(rows.column("ts")).as_py()
+        yield from one(SAMPLE, READINGS, 0, (0, top, 0, 0)).to_batches()
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,17 @@ FIRST_FILE = 1_700_000_000  # the time that file 0 carries
 def pinned(file: Path, make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
     """Return what a file says; if there is none, write it first. A batch that is run again finds the same."""
     if not file.exists():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        hidden = file.with_suffix(".new")
-        hidden.write_text(json.dumps(make()))
-        hidden.rename(file)
+        write_whole(file, make())
     found: dict[str, Any] = json.loads(file.read_text())
     return found
+
+
+def write_whole(file: Path, record: Mapping[str, Any]) -> None:
+    """Write a record as JSON; a reader finds the whole file, or the one before it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    hidden = file.with_suffix(".new")
+    hidden.write_text(json.dumps(record))
+    hidden.rename(file)
 
 
 def write_numbered(folder: Path, number: int, table: pa.Table) -> None:

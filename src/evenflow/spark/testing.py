@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from evenflow.invariants import compare
 from evenflow.spark.assign import HASH, Assign
 from evenflow.spark.cells import by_slice, decode_state, encode_state, to_cell
 from evenflow.spark.each import PerKey
@@ -231,6 +232,9 @@ def check_moves(
         )
     first, second = (sorted(map(repr, (r for t in found for r in t.to_pylist()))) for found in (plain, moved))
     assert first == second, "the outputs differ"
+    untouched = _state_bytes(PlaneTester(update, by, **options).state(0))
+    states = [s for n in range(quiet.keys.slices) if (s := _state_bytes(quiet.state(n))) != untouched]
+    compare([*first, *states], [*second, *states]).judged("check_moves")
     return restless.routes.next_session
 
 

@@ -150,6 +150,13 @@ class Final(Record):
     ids: Sequence[Id]
 
 
+class Waiting(Record):
+    """At the end of a run: the items that are still kept, queued, cached or in flight at a place."""
+
+    ids: Sequence[Id]
+    node: NotRequired[str]
+
+
 class Fault(Record):
     """Something was broken on purpose."""
 
@@ -185,6 +192,7 @@ RECORDS: Mapping[str, Any] = {
     "commit": Commit,
     "merge": Merge,
     "final": Final,
+    "waiting": Waiting,
     "fault": Fault,
     "request": Request,
     "note": Remark,
