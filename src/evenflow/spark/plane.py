@@ -129,8 +129,10 @@ class Balance:
             or an Arrow schema, for a table without rows.
             A state is pickled, except that an Arrow table is kept as Arrow.
         correlate
-            Call ``update(rows, state, others)``: ``others`` are this batch's rows of the slices on other lanes.
-            Every row then travels to every lane.
+            Call ``update(rows, state, others)``: ``others`` are this batch's rows of all other slices,
+            in order of their slices and within a slice in the order of the source, wherever slices are.
+            A slice without rows of its own in a batch is not called.
+            Every row then travels to every lane that owns slices, once.
         dead_letters
             A directory for rows on which ``update`` fails; without it a failure ends the query.
             Rows are halved until only the failing ones are left, so ``update`` may be called several times per batch.
