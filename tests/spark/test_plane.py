@@ -82,6 +82,8 @@ def test_a_changed_schema_lanes_or_output_is_refused(spark, place):
 
     settle()
     settle()
+    (place / "check" / "offsets").mkdir()
+    (place / "check" / "offsets" / "0").write_text("v1")  # Spark has planned a batch
     for change in (
         {"schema": SCHEMA + ", extra int"},
         {"output": OUTPUT.replace("n long", "n int")},
