@@ -1,6 +1,6 @@
 """A program as its user writes it: a plain session, with nothing of what ``local_session`` sets.
 
-Started as ``python plain_child.py DIRECTORY``, twice in one process: without ``PYSPARK_PYTHON``, and then with it.
+Started as ``python plain_child.py DIRECTORY``. It runs without ``PYSPARK_PYTHON`` first, and then with it.
 """
 
 from __future__ import annotations
@@ -18,79 +18,64 @@ from pyspark.sql import SparkSession
 import evenflow
 from evenflow.errors import BadInput
 
-OUTPUT = (
+TIMES = (
     "n long, at timestamp, day date, local timestamp_ntz, many array<timestamp>, "
     "deep struct<at: timestamp, by: map<string, timestamp>>"
 )
-AT = dt.datetime(2024, 3, 31, 1, 30, tzinfo=dt.UTC)  # clocks change in Berlin
-LOCAL = dt.datetime(2024, 3, 31, 2, 30)  # an hour that Berlin does not have  # noqa: DTZ001
+AT = pa.timestamp("us", "UTC")
+COLUMNS = {
+    "n": pa.int64(),
+    "at": AT,
+    "day": pa.date32(),
+    "local": pa.timestamp("us"),
+    "many": pa.list_(AT),
+    "deep": pa.struct({"at": AT, "by": pa.map_(pa.string(), AT)}),
+}
 
 
-def rows_of(n):
-    at = AT + dt.timedelta(microseconds=n)
-    return {"n": n, "at": at, "day": at.date(), "local": LOCAL, "many": [at, AT], "deep": {"at": at, "by": {"a": at}}}
+def row(n):
+    at = dt.datetime(2024, 3, 31, 1, 30, n, tzinfo=dt.UTC)  # clocks have just changed in Berlin
+    local = dt.datetime(2024, 3, 31, 2, 30, n)  # noqa: DTZ001 - a time that Berlin's clocks did not show
+    return {
+        "n": n,
+        "at": at,
+        "day": at.date(),
+        "local": local,
+        "many": [at, None],
+        "deep": {"at": at, "by": [("a", at)]},
+    }
 
 
-def as_they_are(rows, state):
-    """Return times as they came in, and in the state."""
+def so_far(rows, state):
+    """Put times out as they came, from the state too."""
     seen = rows if state is None else pa.concat_tables([state, rows])
     return seen, seen
 
 
-def each(key, rows, state):
-    """Return times of plain Python; the key is one."""
-    state = (state or 0) + rows.num_rows
-    return [{**row, "n": state, "at": key} for row in rows.to_pylist()], state
-
-
-def result(spark, place, name, divided):
-    query = (
-        divided.writeStream.format("parquet")
-        .option("checkpointLocation", str(place / f"check-{name}"))
-        .trigger(availableNow=True)
-        .start(str(place / name))
-    )
-    query.awaitTermination(240)
-    if query.exception() is not None:
-        raise query.exception()
-    found = spark.read.parquet(str(place / name)).selectExpr(
-        "n", "unix_micros(at) at", "cast(day as string) day", "cast(local as string) local",
-        "transform(many, x -> unix_micros(x)) many", "unix_micros(deep.at) deep_at", "unix_micros(deep.by['a']) by_a",
-    )  # fmt: skip
-    return sorted((row.asDict() for row in found.collect()), key=lambda row: (row["n"], row["at"]))
-
-
 def main(place: Path) -> None:
-    (place / "in").mkdir()
-    columns = {
-        "n": pa.int64(),
-        "at": pa.timestamp("us", "UTC"),
-        "day": pa.date32(),
-        "local": pa.timestamp("us"),
-        "many": pa.list_(pa.timestamp("us", "UTC")),
-        "deep": pa.struct({"at": pa.timestamp("us", "UTC"), "by": pa.map_(pa.string(), pa.timestamp("us", "UTC"))}),
-    }
-    pq.write_table(pa.Table.from_pylist([rows_of(n) for n in range(6)], pa.schema(columns)), place / "in" / "0.parquet")
+    for n in range(2):
+        pq.write_table(pa.Table.from_pylist([row(n)], pa.schema(COLUMNS)), place / f"{n}.parquet")
     found = {}
-    for with_python in (False, True):
-        if with_python:
+    for run in ("without", "with"):
+        if run == "with":
             os.environ["PYSPARK_PYTHON"] = sys.executable
         spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-        stream = spark.readStream.schema(OUTPUT).parquet(str(place / "in"))
-        whole = evenflow.balance(stream, by="n", slices=4, lanes=2).process(as_they_are, OUTPUT)
-        if with_python:
-            found["whole"] = result(spark, place, "whole", whole)
-            found["each"] = result(
-                spark, place, "each", evenflow.balance(stream, by="at", slices=4, lanes=2).process_each(each, OUTPUT)
-            )
-            found["zone"] = spark.conf.get("spark.sql.session.timeZone")
-        else:
-            try:
-                result(spark, place, "lost", whole)
-            except BadInput as refusal:
-                found["refusal"] = str(refusal)
+        stream = spark.readStream.schema(TIMES).option("maxFilesPerTrigger", 1).parquet(str(place))
+        writer = evenflow.balance(stream, by="day", assign="0", slices=1, lanes=1).process(so_far, TIMES).writeStream
+        writer = writer.format("parquet").option("checkpointLocation", str(place / "check")).trigger(availableNow=True)
+        try:
+            query = writer.start(str(place / "out"))
+            query.awaitTermination(300)
+            found["error"] = str(query.exception())
+        except BadInput as refusal:
+            found["refusal"] = str(refusal)
+        found["zone"] = spark.conf.get("spark.sql.session.timeZone")
         spark.stop()
-    (place / "found.json").write_text(json.dumps(found))
+    schema = pa.schema(COLUMNS)
+    files = sorted((place / "out").glob("*.parquet"))
+    rows = pa.concat_tables([pq.read_table(file).select(schema.names).cast(schema) for file in files]).sort_by("n")
+    found["exact"] = rows.equals(pa.Table.from_pylist([row(n) for n in (0, 0, 1)], schema))
+    (place / "found.json").write_text(json.dumps({**found, "rows": str(rows.to_pylist())}))
 
 
 if __name__ == "__main__":

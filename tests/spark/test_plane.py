@@ -137,6 +137,11 @@ def test_what_cannot_be_is_refused_with_a_sentence(spark, place):
     stream = stream_of(spark, place / "in")
     with pytest.raises(BadInput, match=r"by='devise'.*'device'"):
         evenflow.balance(stream, by="devise")
+    for by in ("day", ["device", "day"]):
+        with pytest.raises(BadInput, match=r"balance, by .*day: .*date32"):
+            evenflow.balance(stream.selectExpr("device", "current_date() day"), by=by)
+    with pytest.raises(BadInput, match=r"balance, by name: .*string"):
+        evenflow.balance(stream.selectExpr("'a' name"), by="name", assign="modulo")
     with pytest.raises(BadInput, match="a streaming one"):
         evenflow.balance(spark.range(3), by="id")
     with pytest.raises(BadInput, match="no key columns"):

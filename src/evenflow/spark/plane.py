@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from evenflow.errors import BadInput
 from evenflow.slices.by_field import Nulls, check_nulls, check_slices
@@ -26,7 +27,6 @@ from evenflow.spark.storage import checked_url
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
     from evenflow.spark.writer import Writer
 
@@ -95,6 +95,9 @@ def balance(
     if not columns and not how.computed:
         raise BadInput("no key columns", "by='column', or assign='expression'", "balance")
     how.check(stream.columns)
+    if not how.computed:
+        keys = StructType([stream.schema[name] for name in columns])
+        how.check_types(to_arrow_schema(keys, timezone="UTC").empty_table())
     return Balance(stream, how, lanes, used, balancing or Balancing())
 
 
