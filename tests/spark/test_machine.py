@@ -5,7 +5,7 @@ import pytest
 
 from evenflow.slices import handoff
 from evenflow.slices.handoff import Event, State
-from evenflow.spark.cells import decode_state, to_cell
+from evenflow.spark.cells import UnreadableStateError, decode_state, to_cell
 from evenflow.spark.machine import EXPECT, INSTALL, RECEIPT, RELEASE, Job, Order, ProcessError, StrayRowsError, Turn
 
 
@@ -34,11 +34,11 @@ class Kept:
         found, self.waiting = self.waiting, []
         return found
 
-    def send(self, session, state):
-        self.files[session] = state
+    def send(self, session, slice_id, state):
+        self.files[session, slice_id] = state
 
-    def receive(self, session):
-        return self.files[session]
+    def receive(self, session, slice_id):
+        return self.files[session, slice_id]
 
 
 def gather(rows, state):
@@ -135,6 +135,19 @@ def test_an_error_of_the_application_names_slice_and_rows():
     pair = Pair(fail)
     with pytest.raises(ProcessError, match=r"slice 3, 2 rows.*KeyError: 'mean'.*\{'item': 7\}"):
         pair.turn(pair.home, items=[7, 8])
+
+
+def test_a_state_that_cannot_be_read_is_no_fault_of_rows_or_function():
+    for broken in (b"qickle  ", b"pickle  \x80", b"arrow   no"):
+        for sift in (False, True):  # with dead letters the rows would be put aside, and the stream would go on
+            with pytest.raises(UnreadableStateError, match="state"):
+                Job(gather, sift=sift).call(pa.table({"item": [1, 2]}), broken, 3)
+    pair = Pair()
+    pair.home.value = ("owning", b"pickle  \x80")
+    with pytest.raises(
+        UnreadableStateError, match=r"^slice 3: a state of 9 bytes cannot be read .*before it can do harm$"
+    ):
+        pair.turn(pair.home, items=[1])
 
 
 def test_output_is_brought_to_the_declared_columns():

@@ -3,13 +3,17 @@ from __future__ import annotations
 import time
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import evenflow
 from evenflow.errors import BadInput
 from evenflow.slices import handoff
 from evenflow.slices.handoff import Event, State
+from evenflow.spark.control import Balancing
+from evenflow.spark.query import BalancedQuery
 from evenflow.spark.storage import checked_url
+from evenflow.spark.testing import PlaneTester
 from evenflow.spark.trial import OUTPUT, SCHEMA, expected, follow, put, stream_of, written
 
 SLICES, LANES = 10, 2
@@ -78,6 +82,8 @@ def test_a_changed_schema_lanes_or_output_is_refused(spark, place):
 
     settle()
     settle()
+    (place / "check" / "offsets").mkdir()
+    (place / "check" / "offsets" / "0").write_text("v1")  # Spark has planned a batch
     for change in (
         {"schema": SCHEMA + ", extra int"},
         {"output": OUTPUT.replace("n long", "n int")},
@@ -131,6 +137,11 @@ def test_what_cannot_be_is_refused_with_a_sentence(spark, place):
     stream = stream_of(spark, place / "in")
     with pytest.raises(BadInput, match=r"by='devise'.*'device'"):
         evenflow.balance(stream, by="devise")
+    for by in ("day", ["device", "day"]):
+        with pytest.raises(BadInput, match=r"balance, by .*day: .*date32"):
+            evenflow.balance(stream.selectExpr("device", "current_date() day"), by=by)
+    with pytest.raises(BadInput, match=r"balance, by name: .*string"):
+        evenflow.balance(stream.selectExpr("'a' name"), by="name", assign="modulo")
     with pytest.raises(BadInput, match="a streaming one"):
         evenflow.balance(spark.range(3), by="id")
     with pytest.raises(BadInput, match="no key columns"):
@@ -171,25 +182,62 @@ def test_per_key_functions_and_dead_letters(spark, place):
     assert (letter["id"], letter["_error"]) == (13, "ValueError: unlucky")
 
 
-def test_correlating_rows_and_the_trace(spark, place):
-    def foreign(rows, state, others):
-        return pa.table({"own": [rows.num_rows], "foreign": [others.num_rows]}), state
+def test_correlated_rows_do_not_depend_on_places_and_moves(spark, place):
+    def beside(rows, state, others):
+        state = ((state or 0) * 31 + sum((n + 1) * i for n, i in enumerate(others["id"].to_pylist()))) % 1_000_003
+        seen = [[rows.num_rows, others.num_rows, state]] * rows.num_rows
+        return pa.table({"id": rows["id"], "seen": pa.array(seen, pa.list_(pa.int64()))}), state
 
     query = (
-        evenflow.balance(stream_of(spark, place / "in"), by="device", slices=2, lanes=2)
-        .process(foreign, "own long, foreign long", correlate=True)
+        evenflow.balance(
+            stream_of(spark, place / "in"), by="device", slices=SLICES, lanes=LANES,
+            balancing=Balancing(policy="", hold=1),  # rows that wait keep what was beside them
+        )
+        .process(beside, "id long, seen array<long>", correlate=True)
         .writeStream.format("parquet")
         .option("checkpointLocation", str(place / "check"))
         .start(str(place / "out"))
-    )
+    )  # fmt: skip
+    query.processAllAvailable()
+    query.move(dict.fromkeys(range(0, SLICES, 2), 1))
+    for number in range(2, 6):
+        put(place / "in", number)
+        query.processAllAvailable()
+    held = sum(s["held_rows"] for s in query.samples().collect())
+    query.stop()
+    assert held > 0
+    assert set(query.routes().lane) == {1}
+    alone = PlaneTester(beside, "device", slices=SLICES, lanes=1, correlate=True)
+    files = sorted((place / "in").glob("*.parquet"))
+    want = [row for file in files for row in alone.send(pq.read_table(file)).to_pylist()]
+    assert {sum(row["seen"][:2]) for row in want} == {100}
+    rows = spark.read.parquet(str(place / "out")).toArrow().sort_by("id").to_pylist()
+    assert rows == sorted(want, key=lambda row: row["id"])
+
+
+def test_a_shipped_state_that_was_changed_stops_the_query_and_put_right_it_goes_on(spark, place):
+    def trip(rows, state):  # in the second batch, which installs what the first one shipped
+        if max(rows["id"].to_pylist()) >= 100:
+            raise ValueError("tripped")
+        return follow(rows, state)
+
+    divided = evenflow.balance(stream_of(spark, place / "in"), by="device", slices=SLICES, lanes=LANES)
+    plane = divided.process(follow, OUTPUT).plane(checked_url(str(place / "check")))
+    BalancedQuery(None, plane, spark).move({3: 0})
+    with pytest.raises(Exception, match="tripped"):
+        started(spark, place, trip).processAllAvailable()
+    shipped = place / "check" / "evenflow" / "ship" / f"{0:012}"
+    content = shipped.read_bytes()
+    shipped.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(Exception, match=f"/ship/{0:012} holds a state with another checksum") as refusal:
+        started(spark, place).processAllAvailable()
+    assert "process function" not in str(refusal.value)
+    shipped.write_bytes(content)
+    query = started(spark, place)
     query.processAllAvailable()
     query.stop()
-    rows = spark.read.parquet(str(place / "out")).collect()
-    assert len(rows) == 4  # two slices in two batches, each slice alone on its lane
-    assert all(r["own"] + r["foreign"] == 100 and r["own"] > 0 and r["foreign"] > 0 for r in rows)
-    samples = query.samples().collect()
-    assert sum(s["rows"] for s in samples) == 200
-    assert {(s["lane"], s["slice"]) for s in samples} == {(0, 0), (1, 1)}
+    assert query.routes().lane[3] == 0
+    assert written(spark, place / "out") == expected(place / "in")
 
 
 def test_rows_without_state_follow_the_routes_too(spark, place):

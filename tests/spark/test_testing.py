@@ -6,7 +6,9 @@ import pyarrow as pa
 import pytest
 
 from evenflow.slices import handoff
+from evenflow.spark.cells import UnreadableStateError
 from evenflow.spark.each import PerKey
+from evenflow.spark.keyed import bucket_of
 from evenflow.spark.testing import NotRepeatableError, PlaneTester, check_moves
 from evenflow.spark.trial import follow
 
@@ -95,6 +97,62 @@ def test_large_state_is_divided_by_key_and_moves_whole():
             None,
         )[1]
     )
+
+
+@pytest.mark.parametrize("left", ["nothing", "half"])
+def test_a_part_of_a_divided_state_that_is_gone_is_missed(left):
+    """An empty part in its place would be a state that begins again, in silence."""
+    each = PerKey(lambda key, rows, n: (None, (n or 0) + rows.num_rows), ("device",), pa.schema([("n", pa.int64())]))
+    plane = PlaneTester(each, "device", slices=1, keyed_above=1, again=False)
+    plane.send(BATCHES[0])
+    (memory,) = plane._memory.values()
+    number = bucket_of(7)
+    memory.buckets[number] = memory.buckets[number][: len(memory.buckets[number]) // 2 if left == "half" else 0]
+    with pytest.raises(UnreadableStateError, match=rf"slice 0: part {number} of a state that is divided by key has"):
+        plane.send([{"id": 1000, "device": 7, "value": 0.0}])
+
+
+def beside(rows, trail, others):
+    """Follow what came beside the slice's own rows, in its order."""
+    assert others.schema.equals(rows.schema)
+    for number in others["id"].to_pylist():
+        trail = ((trail or 0) * 31 + number) % 1_000_003
+    seen = [trail] * rows.num_rows
+    return pa.table({"id": rows["id"], "own": [rows.num_rows] * rows.num_rows, "trail": seen}), trail
+
+
+def test_what_a_slice_sees_of_the_others_does_not_depend_on_places():
+    outputs = []
+    for lanes in (1, 2, 3, 5):
+        for seed in (4, 5):
+            assert (check_moves(beside, BATCHES, "device", seed=seed, lanes=lanes, correlate=True) > 5) == (lanes > 1)
+        plane = PlaneTester(beside, "device", lanes=lanes, correlate=True)
+        outputs.append([sorted(plane.send(batch).to_pylist(), key=lambda row: row["id"]) for batch in BATCHES])
+    assert outputs[0] == outputs[1] == outputs[2] == outputs[3]
+    first = PlaneTester(beside, "device", correlate=True)
+    ids = first.assign.of(BATCHES[0])
+    by_hand = {}
+    for s in range(8):
+        own = BATCHES[0].filter(pa.array(ids == s))
+        parts = [BATCHES[0].filter(pa.array(ids == other)) for other in range(8) if other != s]
+        by_hand |= {row["id"]: row for row in beside(own, None, pa.concat_tables(parts))[0].to_pylist()}
+    assert outputs[0][0] == [by_hand[n] for n in sorted(by_hand)]
+
+
+def test_a_slice_alone_sees_an_empty_table_and_one_without_rows_is_not_called():
+    calls = []
+
+    def note(rows, state, others):
+        calls.append((rows["id"].to_pylist(), others["id"].to_pylist()))
+        return None, state
+
+    plane = PlaneTester(note, "device", slices=2, correlate=True, again=False)
+    assert set(plane.assign.of(pa.table({"device": [0, 1, 2, 3]})).tolist()) == {0, 1}
+    slices = plane.assign.of(pa.table({"device": range(10)})).tolist()
+    one, other = slices.index(0), slices.index(1)
+    plane.send([{"id": 1, "device": one}])
+    plane.send([{"id": 2, "device": other}, {"id": 3, "device": one}])
+    assert calls == [([1], []), ([3], [2]), ([2], [3])]
 
 
 def test_keys_of_several_columns_are_tuples():

@@ -9,6 +9,7 @@ import typer
 
 from evenflow.cli.output import print_json, print_rich, say
 from evenflow.errors import BadInput, nearest
+from evenflow.extras import need
 
 Quick = Annotated[bool, typer.Option("--quick", help="A short run, to see that it works; nothing to quote.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -86,11 +87,8 @@ def spark_skew(
 
 
 def _needed() -> None:
-    from importlib.util import find_spec
-
-    missing = [name for name in ("pyspark", "psutil", "pandas") if find_spec(name) is None]
-    if missing:
-        raise BadInput(f"no {', '.join(missing)}", "the extras spark and dev", "bench")
+    for module in ("pyspark", "psutil", "pandas"):
+        need(module, "bench")
 
 
 def _print(result: dict[str, Any], title: str, columns: Sequence[str], *, json: bool) -> None:

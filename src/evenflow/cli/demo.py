@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from evenflow.errors import BadInput
+from evenflow.extras import to_install
 
 
 def demo(
@@ -43,7 +44,7 @@ def _check_spark() -> None:
 
     without = "or evenflow demo --virtual, which needs no Spark"
     if find_spec("pyspark") is None:
-        raise BadInput("no pyspark", f'pip install "evenflow[spark]", {without}', "demo")
+        raise BadInput("no pyspark", f"{to_install('pyspark')}, {without}", "demo")
     java = check_java()
     if not java.ok:
         raise BadInput(f"Java: {java.found}", f"{java.remedy}, {without}", "demo")

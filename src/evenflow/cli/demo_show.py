@@ -13,6 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from evenflow.cli import output
 from evenflow.experiments.slices import Bench, Drifts
 
 WIDTH = 46
@@ -70,7 +71,7 @@ class Show:
 
 def show(seconds: float, seed: int, *, plain: bool) -> None:
     """Run the demonstration for about so many seconds."""
-    console = Console()
+    console = output.console()
     plain = plain or not console.is_terminal
     view = Show(seed, console, plain=plain)
     console.print(

@@ -15,6 +15,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from evenflow.cli import output
 from evenflow.cli.served import served
 from evenflow.errors import BadInput
 from evenflow.spark.demo import Arm, Runs, cores, demo_session
@@ -119,7 +120,7 @@ def show_spark(
     seconds: float, seed: int, *, plain: bool, master: str, lanes: int, place: Path | None, web: bool = False
 ) -> bool:
     """Run the demonstration; return whether both runs gave the same."""
-    console = Console()
+    console = output.console()
     picture = Picture(console, plain=plain or not console.is_terminal)
     if place is not None and place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise BadInput(f"'{place}'", "a new or empty directory", "--place")

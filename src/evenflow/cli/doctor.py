@@ -14,6 +14,7 @@ def doctor(
 ) -> None:
     """Say what is missing on this machine and how to get it."""
     from rich.table import Table
+    from rich.text import Text
 
     from evenflow.cli.checks import core_works, examine
 
@@ -24,7 +25,8 @@ def doctor(
     else:
         table = Table("part", "", "found", "to get it")
         for f in findings:
-            table.add_row(f.part, f"[green]ok[/] {f.name}" if f.ok else f"[red]missing[/] {f.name}", f.found, f.remedy)
+            state = ("ok", "green") if f.ok else ("missing", "red")
+            table.add_row(f.part, Text.assemble(state, " ", f.name), f.found, f.remedy)
         print_rich(table, "The core works." if works else "The core does not work yet: see the lines above.")
     if not works:
         raise typer.Exit(1)

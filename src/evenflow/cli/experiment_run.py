@@ -15,7 +15,7 @@ from typing import Any
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from evenflow.cli.output import print_json, print_rich, say, stderr
+from evenflow.cli.output import console, print_json, print_rich, say
 from evenflow.cli.served import served
 from evenflow.errors import BadInput
 from evenflow.experiments.campaign import Elsewhere, run_campaign
@@ -123,10 +123,10 @@ def _settings(experiment: Experiment, words: Sequence[str], options: Mapping[str
 
 
 def _progress(*, hidden: bool) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = stderr()
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    screen = console(stderr=True)
     # A log file wants no bars; a single seed is over before a bar says anything.
-    return Progress(*columns, console=console, transient=True, disable=hidden or not console.is_terminal)
+    return Progress(*columns, console=screen, transient=True, disable=hidden or not screen.is_terminal)
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from evenflow.cli.plan import plan
 from evenflow.cli.run import run
 from evenflow.cli.web import web
 from evenflow.errors import BadInput
+from evenflow.extras import refusal_for
 
 app = typer.Typer(
     name="evenflow",
@@ -75,6 +76,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except BadInput as refusal:
         say(f"evenflow: {refusal}")
+        return 2
+    except ImportError as error:
+        missing = refusal_for(error)
+        if missing is None:
+            raise
+        say(f"evenflow: {missing}")
         return 2
     except TyperException as refusal:
         say(f"evenflow: {_one_sentence(refusal.format_message())}")

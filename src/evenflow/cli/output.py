@@ -11,11 +11,15 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def stderr() -> Console:
-    """Return the console of standard error, for progress bars."""
+def console(*, stderr: bool = False) -> Console:
+    """Return the console of standard output, or of standard error.
+
+    Text is printed as it is: rich would read brackets in a name as markup, and words between colons as emoji.
+    What shall be coloured is a ``rich.text.Text``.
+    """
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
 
 
 def print_json(result: Mapping[str, Any]) -> None:
@@ -25,11 +29,9 @@ def print_json(result: Mapping[str, Any]) -> None:
 
 def print_rich(*parts: Any) -> None:
     """Write tables and text to standard output, coloured when a person reads it."""
-    from rich.console import Console
-
-    console = Console(highlight=False)
+    screen = console()
     for part in parts:
-        console.print(part)
+        screen.print(part)
 
 
 def say(sentence: str) -> None:

@@ -15,6 +15,7 @@ from evenflow.errors import BadInput
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from rich.text import Text
 
     from evenflow.model import Plan
     from evenflow.planfile import Request
@@ -106,7 +107,6 @@ def as_text(request: Request, result: Plan, policy: str, seconds: float) -> list
 def _nodes(request: Request, result: Plan) -> Table:
     """Return bars of load over capacity before and after, the hottest nodes first."""
     import numpy as np
-    from rich.markup import escape
     from rich.table import Table
 
     from evenflow import imbalance
@@ -119,7 +119,7 @@ def _nodes(request: Request, result: Plan) -> Table:
     table = Table("node", "before", "", "after", "", title="load over capacity", title_justify="left")
     for n in order[:SHOWN].tolist():
         table.add_row(
-            escape(str(snapshot.node_ids[n])),
+            str(snapshot.node_ids[n]),
             f"{before[n]:.4g}", _bar(before[n] / top, "yellow"),
             f"{after[n]:.4g}", _bar(after[n] / top, "green"),
         )  # fmt: skip
@@ -128,8 +128,10 @@ def _nodes(request: Request, result: Plan) -> Table:
     return table
 
 
-def _bar(share: float, colour: str) -> str:
-    return f"[{colour}]{'█' * round(24 * share)}[/]"
+def _bar(share: float, colour: str) -> Text:
+    from rich.text import Text
+
+    return Text("█" * round(24 * share), style=colour)
 
 
 def _load_after(request: Request, result: Plan) -> Any:
@@ -146,12 +148,11 @@ def _load_after(request: Request, result: Plan) -> Any:
 
 
 def _moves(result: Plan) -> Table:
-    from rich.markup import escape
     from rich.table import Table
 
     table = Table("unit", "from", "to", "why", title="moves", title_justify="left")
     for m in result.moves[:SHOWN]:
-        table.add_row(*(escape(str(text)) for text in (m.unit, m.giver, m.taker, m.why)))
+        table.add_row(*(str(text) for text in (m.unit, m.giver, m.taker, m.why)))
     if len(result.moves) > SHOWN:
         table.caption = f"and {len(result.moves) - SHOWN} more; --json lists all"
     return table

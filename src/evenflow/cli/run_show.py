@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from evenflow.cli.output import say, stderr
+from evenflow.cli.output import console, say
 
 if TYPE_CHECKING:
     from evenflow.spark.query import BalancedQuery
@@ -72,18 +72,18 @@ def _interrupts() -> Iterator[list[int]]:
 
 def follow(query: BalancedQuery) -> dict[str, Any]:
     """Wait for a query's end, or stop it on Ctrl-C after the batch under way; return what it did."""
-    console = stderr()
+    screen = console(stderr=True)
     tally = Tally()
     begun = shown = time.monotonic()
-    with _interrupts() as seen, Live(console=console, auto_refresh=False, transient=True) as live:
-        if not console.is_terminal:
+    with _interrupts() as seen, Live(console=screen, auto_refresh=False, transient=True) as live:
+        if not screen.is_terminal:
             live.stop()
         while query.isActive and not seen:
             time.sleep(POLL_S)
             fresh = tally.take(query.recentProgress)
-            if tally.batches and (fresh or console.is_terminal) and time.monotonic() >= shown + SHOW_S:
+            if tally.batches and (fresh or screen.is_terminal) and time.monotonic() >= shown + SHOW_S:
                 shown = time.monotonic()
-                if console.is_terminal:
+                if screen.is_terminal:
                     live.update(picture(query, tally), refresh=True)
                 else:
                     say(tally.line(moves_of(query)))

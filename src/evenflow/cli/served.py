@@ -6,16 +6,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
-from evenflow.errors import BadInput
+from evenflow.extras import need
 
 
 def check_web() -> None:
     """Refuse ``--web`` before anything is started, where the page could not be served."""
-    if find_spec("prometheus_client") is None:
-        raise BadInput("no prometheus-client", 'pip install "evenflow[web]"', "--web")
+    need("prometheus_client", "--web")
 
 
 @contextmanager

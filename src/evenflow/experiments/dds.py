@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from evenflow.experiments.registry import Experiment, TraceWriter
 from evenflow.experiments.settings import setting
+from evenflow.extras import need
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class DdsSettings:
 
 def run_nodes(settings: DdsSettings, seed: int, trace: TraceWriter | None) -> Mapping[str, object]:  # noqa: ARG001 - nothing here is drawn by chance
     """Run the processes, then compare the publishers' logs with the listeners'."""
+    need("cyclonedds", "dds-nodes")  # by the processes that it starts
     from evenflow.experiments.dds_nodes import Stage  # noqa: PLC0415 - starts processes; the registry only reads names
 
     row: dict[str, Any] = Stage(settings, trace).run()

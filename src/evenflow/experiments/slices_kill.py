@@ -8,6 +8,7 @@ from typing import Any
 
 from evenflow.experiments.registry import Experiment, TraceWriter
 from evenflow.experiments.settings import setting
+from evenflow.extras import need
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class KillSettings:
 
 def run(settings: KillSettings, seed: int, trace: TraceWriter | None) -> Mapping[str, object]:
     """Kill drivers on this machine, then executors of a cluster on it, and add up what was found."""
+    need("pyspark", "slices-kill")  # by the processes that it starts
     from evenflow.spark.kills import CLUSTER, CLUSTER_SESSION, drill  # noqa: PLC0415 - Spark is loaded by who needs it
 
     options: dict[str, Any] = {

@@ -53,6 +53,13 @@ class Assign:
         if self.how == MODULO and len(self.by) != 1:
             raise BadInput(f"assign='modulo' by {len(self.by)} columns", "one column of whole numbers", "balance")
 
+    def check_types(self, keys: Any) -> None:
+        """Refuse key columns of a type that has no slice; ``keys`` is a table of them without rows."""
+        try:
+            self.of(keys)
+        except BadInput as error:
+            raise BadInput(error.given, error.allowed, f"balance, by {', '.join(self.by)}") from None
+
     @property
     def computed(self) -> bool:
         """Whether Spark computes the slice."""

@@ -15,6 +15,10 @@ from evenflow.slices.by_field import NO_SLICE, SliceIds
 _ARROW, _PICKLE = b"arrow   ", b"pickle  "
 
 
+class UnreadableStateError(Exception):
+    """What a slice kept cannot be read: going on with another state would give wrong results."""
+
+
 def to_cell(table: Any) -> bytes:
     """Return a table as one cell.
 
@@ -62,7 +66,12 @@ def decode_state(content: bytes, fresh: Callable[[], Any]) -> Any:
     """Return the state that bytes hold; no bytes are a state that begins."""
     if not content:
         return fresh()
-    body = memoryview(content)[len(_ARROW) :]
-    if content.startswith(_ARROW):
-        return pa.ipc.open_stream(body).read_all()
-    return pickle.loads(body)  # noqa: S301 - written by ourselves, into the query's own checkpoint
+    mark, body = content[: len(_ARROW)], memoryview(content)[len(_ARROW) :]
+    if mark not in (_ARROW, _PICKLE):
+        raise UnreadableStateError(f"a state that begins with {mark!r} is neither Arrow nor pickled")
+    try:
+        return pa.ipc.open_stream(body).read_all() if mark == _ARROW else pickle.loads(body)  # noqa: S301 - written by ourselves, into the query's own checkpoint
+    except Exception as error:
+        raise UnreadableStateError(
+            f"a state of {len(content)} bytes cannot be read ({type(error).__name__}: {error})"
+        ) from error

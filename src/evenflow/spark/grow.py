@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from evenflow.errors import BadInput
 from evenflow.spark.log import FOLDER, SNAPSHOT
 from evenflow.spark.routes import Routes
-from evenflow.spark.settings import FILE, Plane, control_offset
+from evenflow.spark.settings import FILE, Plane, control_offset, known_fields
+from evenflow.spark.settings import FOLDER as PLACE
 from evenflow.spark.storage import Storage, checked_url
 
 PARTITIONS: Final = "spark.sql.shuffle.partitions"
@@ -57,14 +58,13 @@ def grow(checkpoint: str, lanes: int) -> Plane:
     routes = plane.log().at(version)
     if version and routes.lanes != lanes:  # else an earlier call was interrupted behind this
         _replace_log(plane.place, _translated(routes, plane, grown))
-    fields: dict[str, Any] = json.loads(plane.place.read(FILE))
-    plane.place.write(FILE, json.dumps({**fields, "lanes": lanes, "begun": begun}, indent=1).encode())
+    plane.place.write(FILE, json.dumps(grown.plain(), indent=1).encode())
     return grown
 
 
 def _known(url: str) -> Plane:
     try:
-        fields: dict[str, Any] = json.loads(Storage(url).under("evenflow").read(FILE))
+        fields = known_fields(Storage(url).under(PLACE))
     except FileNotFoundError:
         raise BadInput(f"'{url}', which holds no plane", "the checkpoint of a balanced query", "CHECKPOINT") from None
     return Plane(**{**fields, "checkpoint": url, "by": tuple(fields["by"])})

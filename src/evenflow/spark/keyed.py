@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, Protocol
 from zlib import crc32
 
-from evenflow.spark.cells import decode_state, encode_state
+from evenflow.spark.cells import UnreadableStateError, decode_state, encode_state
 
 MARK: Final = b"K"
 BUCKETS: Final = 64
@@ -77,8 +77,17 @@ class KeyedState:
         found: dict[Any, Any] = {}
         for number in touched:
             if self.sizes.get(number):
-                found.update(decode_state(self._memory.bucket(number), dict))
+                found.update(decode_state(self._bucket(number), dict))
         return encode_state(found)
+
+    def _bucket(self, number: int) -> bytes:
+        """Return a bucket that the header speaks of: an empty one in its place would be a state that begins again."""
+        content = self._memory.bucket(number)
+        if len(content) != self.sizes[number]:
+            raise UnreadableStateError(
+                f"part {number} of a state that is divided by key has {len(content)} bytes, not {self.sizes[number]}"
+            )
+        return content
 
     def store(self, encoded: bytes, touched: Iterable[int]) -> None:
         """Keep the touched part of the state."""

@@ -17,9 +17,10 @@ import pyarrow as pa
 
 from evenflow.errors import BadInput
 from evenflow.slices.handoff import TABLE, Effect, Event, State, Table, advance
-from evenflow.spark.cells import decode_state, encode_state, of_cells, to_cell
+from evenflow.spark.cells import UnreadableStateError, decode_state, encode_state, of_cells, to_cell
 from evenflow.spark.keyed import BucketMemory, KeyedState, bucket_of
 from evenflow.spark.routes import INSTALL, MOVE, RECEIPT
+from evenflow.spark.together import Together
 
 RELEASE, EXPECT = f"{MOVE}: release", f"{MOVE}: expect"
 
@@ -66,12 +67,12 @@ class Memory(BucketMemory, Protocol):
 class Cargo(Protocol):
     """How a state travels."""
 
-    def send(self, session: int, state: bytes) -> None:
+    def send(self, session: int, slice_id: int, state: bytes) -> None:
         """Put a state where the taker finds it."""
         ...
 
-    def receive(self, session: int) -> bytes:
-        """Return the state that a giver sent."""
+    def receive(self, session: int, slice_id: int) -> bytes:
+        """Return the state that a giver sent, or raise: no other state may be installed."""
         ...
 
 
@@ -116,6 +117,8 @@ class Job:
         """Give rows and state to the application; return its output and the new state."""
         try:
             return Called(*self._attempt(rows, encoded, others), [])
+        except UnreadableStateError:
+            raise  # no fault of the function or of these rows, which must not become dead letters
         except Exception as error:
             if not self.sift:
                 raise ProcessError(slice_id, rows, error) from error
@@ -136,6 +139,8 @@ class Job:
         for part in (rows.slice(0, half), rows.slice(half)):
             try:
                 output, encoded = self._attempt(part, encoded, others)
+            except UnreadableStateError:
+                raise
             except Exception as inner:  # noqa: BLE001 - whatever the application raises
                 called = self._sifted(part, encoded, others, inner)
                 output, encoded = called.output, called.encoded
@@ -215,12 +220,13 @@ class Turn:
         The slice, and whether this key owns it from the beginning.
     memory, cargo
         What the key keeps, and how state travels.
-    others
-        The batch's rows of slices on other lanes, for an application that wants to see them.
+    together
+        The batch's rows of all slices, for an application that sees those of the others.
+        The slice's own cells are then mere marks that it has rows.
     """
 
     def __init__(
-        self, job: Job, slice_id: int, memory: Memory, cargo: Cargo, *, home: bool, others: Any = None
+        self, job: Job, slice_id: int, memory: Memory, cargo: Cargo, *, home: bool, together: Together | None = None
     ) -> None:
         self.job = job
         self.slice_id = slice_id
@@ -231,7 +237,7 @@ class Turn:
         self.phase = State.ABSENT
         self.output: list[Any] = []
         self.poison: list[tuple[Any, str]] = []
-        self.others = others
+        self.together = together
         self.keyed: KeyedState | None = None
         self._encoded = b""
         self._cache: list[bytes] = []
@@ -241,21 +247,28 @@ class Turn:
     def run(self, orders: Iterable[Order], cells: Sequence[bytes]) -> list[Any]:
         """Carry out the orders, process or hold the rows, and return what the application put out."""
         with stopwatch(self.cost):
-            self._wake()
-            ordered = sorted(orders)
-            releasing = any(order.what == RELEASE for order in ordered)
-            if releasing:
-                self._take(cells)
-            for order in ordered:
-                self._session = order.session
-                for event in EVENTS[order.what]:
-                    self._happen(event)
-            if not releasing:
-                self._take(cells)
-            if self._changed:
-                self._save()
+            try:
+                self._run(sorted(orders), cells)
+            except UnreadableStateError as error:
+                raise UnreadableStateError(
+                    f"slice {self.slice_id}: {error}; the query stops before it can do harm"
+                ) from error
         self.cost.state_bytes = len(self._encoded) if self.keyed is None else self.keyed.size
         return self.output
+
+    def _run(self, orders: Sequence[Order], cells: Sequence[bytes]) -> None:
+        self._wake()
+        releasing = any(order.what == RELEASE for order in orders)
+        if releasing:
+            self._take(cells)
+        for order in orders:
+            self._session = order.session
+            for event in EVENTS[order.what]:
+                self._happen(event)
+        if not releasing:
+            self._take(cells)
+        if self._changed:
+            self._save()
 
     def _wake(self) -> None:
         known = self.memory.load()
@@ -282,29 +295,33 @@ class Turn:
             # Each batch that waited is a call of its own: the application sees what it would have seen undisturbed.
             waiting, self._cache = self._cache, []
             for cell in waiting:
-                self._process([cell])
+                self._process(*self._apart([cell], None if self.together is None else Together([cell])))
             if cells:
-                self._process(cells)
-        elif cells and self.phase is State.AWAITING:
-            rows = of_cells(cells)
-            self.memory.hold(cells[0] if len(cells) == 1 else to_cell(rows))
-            self.cost.held_rows = rows.num_rows
+                self._process(*self._apart(cells, self.together))
         elif cells:
-            raise StrayRowsError(
-                f"slice {self.slice_id}: {of_cells(cells).num_rows} rows reached a lane on which it is {self.phase.value}"
-            )
+            rows, _ = self._apart(cells, self.together)
+            if self.phase is not State.AWAITING:
+                raise StrayRowsError(
+                    f"slice {self.slice_id}: {rows.num_rows} rows reached a lane on which it is {self.phase.value}"
+                )
+            # What the others had in this batch waits too: a late install must not change what the application sees.
+            self.memory.hold(to_cell(rows) if self.together is None else self.together.cell())
+            self.cost.held_rows = rows.num_rows
 
-    def _process(self, cells: Sequence[bytes]) -> None:
-        rows = of_cells(cells)
+    def _apart(self, cells: Sequence[bytes], together: Together | None) -> tuple[Any, Any]:
+        """Return the slice's rows of a batch, and those of the other slices if the application sees them."""
+        return (of_cells(cells), None) if together is None else together.apart(self.slice_id)
+
+    def _process(self, rows: Any, others: Any) -> None:
         self.cost.rows += rows.num_rows
         if self.keyed is None:
-            called = self.job.call(rows, self._encoded, self.slice_id, self.others)
+            called = self.job.call(rows, self._encoded, self.slice_id, others)
             self._encoded = called.encoded
             if 0 < self.job.keyed_above < len(self._encoded):
                 self.keyed = KeyedState.divided(self.memory, self._encoded)
         else:
             touched = sorted({bucket_of(key) for key in self.job.keys_of(rows)})
-            called = self.job.call(rows, self.keyed.load(touched), self.slice_id, self.others)
+            called = self.job.call(rows, self.keyed.load(touched), self.slice_id, others)
             self.keyed.store(called.encoded, touched)
         if self.keyed is not None:
             self._encoded = self.keyed.header()
@@ -322,10 +339,11 @@ class Turn:
     # -- effects; what is not here needs no doing: routes open and close the flow, the batch's commit is the receipt ----
 
     def _send_cargo(self) -> None:
-        self.cargo.send(self._session, self._encoded if self.keyed is None else self.keyed.packed())
+        state = self._encoded if self.keyed is None else self.keyed.packed()
+        self.cargo.send(self._session, self.slice_id, state)
 
     def _merge(self) -> None:
-        self._encoded = self.cargo.receive(self._session)
+        self._encoded = self.cargo.receive(self._session, self.slice_id)
         self._cache = self.memory.held()
 
     def _forget(self) -> None:

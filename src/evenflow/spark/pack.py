@@ -17,6 +17,7 @@ from evenflow.spark.keys import Ints, spark_hash
 from evenflow.spark.log import ControlLog
 from evenflow.spark.settings import Plane, batch_stamped, control_offset
 from evenflow.spark.storage import Storage
+from evenflow.spark.together import marked
 
 PACKED: Final = "k int, part int, number long, what string, session long, cell binary"
 """A cell of rows, or an order of the control log: the shape both have on their way to a slice.
@@ -72,16 +73,15 @@ class Pack:
         stamp = table.column(STAMP)[0].cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).as_py()
         return batch_stamped(Storage(self.plane.checkpoint), stamp)
 
-    def _foreign(self, rows: Any, ids: SliceIds, keys: Ints) -> list[tuple[int, bytes]]:
-        """Return for every lane the rows of slices that are elsewhere."""
-        lane_of_slice = spark_hash(keys) % self.plane.lanes
-        lanes = np.where(ids == NO_SLICE, -1, lane_of_slice[ids])
-        found = []
-        for lane in np.unique(lane_of_slice).tolist():
-            foreign = rows.filter(pa.array((lanes != lane) & (lanes >= 0)))
-            if foreign.num_rows:
-                found.append((self.plane.keys.of_lane(lane), to_cell(foreign)))
-        return found
+    def _together(self, rows: Any, ids: SliceIds, keys: Ints) -> list[tuple[int, bytes]]:
+        """Return one copy of all rows for every lane that owns slices, and a mark for every slice that has rows."""
+        present = np.unique(ids[ids != NO_SLICE])
+        if not len(present):
+            return []
+        cell = marked(rows, ids)
+        lanes = np.unique(spark_hash(keys) % self.plane.lanes)
+        copies = [(self.plane.keys.of_lane(lane), cell) for lane in lanes.tolist()]
+        return copies + [(key, b"") for key in keys[present].tolist()]
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Gather, assign, pack."""
@@ -96,9 +96,10 @@ class Pack:
                 keys = pinned_keys(self.plane, batch)
             ids = self.assign.of(table)
             rows = table.drop_columns([name for name in (SLICE, STAMP) if name in table.column_names])
-            found = [(int(keys[s]), to_cell(part_rows)) for s, part_rows in by_slice(rows, ids)]
             if self.correlate:
-                found += self._foreign(rows, ids, keys)
+                found = self._together(rows, ids, keys)
+            else:
+                found = [(int(keys[s]), to_cell(part_rows)) for s, part_rows in by_slice(rows, ids)]
             count = len(found)
             yield pa.RecordBatch.from_arrays(
                 [

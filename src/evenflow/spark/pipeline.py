@@ -12,7 +12,6 @@ from pyspark.errors import AnalysisException, PySparkException
 from evenflow.errors import BadInput
 from evenflow.spark.pipeline_file import Pipeline, Work, load_function, load_value
 from evenflow.spark.plane import Processed, balance
-from evenflow.spark.settings import FILE
 from evenflow.spark.storage import checked_url
 from evenflow.spark.submitted import session
 
@@ -76,8 +75,7 @@ def processed_of(pipeline: Pipeline, spark: SparkSession) -> Processed:
         plane = processed.plane(checked_url(pipeline.sink.checkpoint))
     except PySparkException as error:
         raise BadInput(f"'{work.output}' ({_sentence(error)})", "columns and types", pipeline.place("process", "output")) from None  # fmt: skip
-    if plane.place.has(FILE):
-        plane.settle()  # which compares, and writes nothing
+    plane.agreed()
     return processed
 
 

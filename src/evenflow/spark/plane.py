@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from evenflow.errors import BadInput
 from evenflow.slices.by_field import Nulls, check_nulls, check_slices
@@ -26,12 +27,12 @@ from evenflow.spark.storage import checked_url
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
     from evenflow.spark.writer import Writer
 
 
 KEYED_ABOVE: Final = 1 << 20
+PROCESS, PROCESS_EACH, MAP = "process", "process_each", "map"
 
 
 def balance(
@@ -59,10 +60,12 @@ def balance(
         Partitions of every micro-batch. Fixed with the checkpoint, so choose generously.
     used
         Lanes that own slices at the beginning, all by default; ``query.add`` takes further ones into use.
+        A checkpoint keeps the number that it began with, and it may be left out when the query starts again.
     assign
         ``"hash"``, ``"modulo"`` (one column of whole numbers), or a Spark SQL expression that gives the slice.
     nulls
         What a null key means: ``"refuse"``, ``"drop"`` or the slice for nulls.
+        A checkpoint that began with ``"refuse"`` may go on with another.
     balancing
         When slices move; unlike the rest it may change when the query starts again.
 
@@ -85,14 +88,16 @@ def balance(
         raise BadInput("a batch DataFrame", "a streaming one (spark.readStream…)", "balance")
     check_slices(slices)
     check_nulls(nulls, slices)
-    used = lanes if used is None else used
-    if not 1 <= used <= lanes:
+    if used is not None and not 1 <= used <= lanes:
         raise BadInput(f"used={used}", f"1 to {lanes} lanes", "balance")
     columns = (by,) if isinstance(by, str) else tuple(by)
     how = Assign(columns, slices, assign, nulls)
     if not columns and not how.computed:
         raise BadInput("no key columns", "by='column', or assign='expression'", "balance")
     how.check(stream.columns)
+    if not how.computed:
+        keys = StructType([stream.schema[name] for name in columns])
+        how.check_types(to_arrow_schema(keys, timezone="UTC").empty_table())
     return Balance(stream, how, lanes, used, balancing or Balancing())
 
 
@@ -103,7 +108,7 @@ class Balance:
     stream: DataFrame
     assign: Assign
     lanes: int
-    used: int
+    used: int | None
     balancing: Balancing
 
     def process(
@@ -129,13 +134,17 @@ class Balance:
             or an Arrow schema, for a table without rows.
             A state is pickled, except that an Arrow table is kept as Arrow.
         correlate
-            Call ``update(rows, state, others)``: ``others`` are this batch's rows of the slices on other lanes.
-            Every row then travels to every lane.
+            Call ``update(rows, state, others)``: ``others`` are this batch's rows of all other slices,
+            in order of their slices and within a slice in the order of the source, wherever slices are.
+            A slice without rows of its own in a batch is not called.
+            Every row then travels to every lane that owns slices, once.
         dead_letters
             A directory for rows on which ``update`` fails; without it a failure ends the query.
             Rows are halved until only the failing ones are left, so ``update`` may be called several times per batch.
         """
-        return Processed(self, update, output, _maker(state), correlate=correlate, letters=_letters(dead_letters))
+        kind = f"{PROCESS}, correlate" if correlate else PROCESS  # rows that wait are kept with those beside them
+        letters = _letters(dead_letters)
+        return Processed(self, update, output, _maker(state), kind, correlate=correlate, letters=letters)
 
     def process_each(
         self,
@@ -164,13 +173,14 @@ class Balance:
             raise BadInput("no key columns", "by='column'", "process_each")
         schema = arrow_schema(self.stream.sparkSession, output)
         each = PerKey(function, self.assign.by, schema)
-        return Processed(self, each, output, _nothing, letters=_letters(dead_letters), keyed_above=max(1, keyed_above))
+        letters = _letters(dead_letters)
+        return Processed(self, each, output, _nothing, PROCESS_EACH, letters=letters, keyed_above=max(1, keyed_above))
 
     def map(
         self, function: Callable[[Any], Any], output: str | StructType, *, dead_letters: str | None = None
     ) -> Processed:
         """Process rows without state: ``(rows: pa.Table) -> pa.Table``, called once per slice and batch."""
-        return Processed(self, Stateless(function), output, _nothing, letters=_letters(dead_letters), stateless=True)
+        return Processed(self, Stateless(function), output, _nothing, MAP, letters=_letters(dead_letters))
 
 
 @dataclass(frozen=True)
@@ -185,9 +195,11 @@ class Stateless:
 
 
 def arrow_schema(spark: SparkSession, output: str | StructType) -> Any:
-    """Return a declared output as an Arrow schema."""
-    zone = spark.conf.get("spark.sql.session.timeZone", None)
-    return to_arrow_schema(spark.createDataFrame([], output).schema, timezone=zone)
+    """Return a declared output as an Arrow schema.
+
+    Timestamps are instants, shown in UTC whatever the session's zone: a query may start again in another one.
+    """
+    return to_arrow_schema(spark.createDataFrame([], output).schema, timezone="UTC")
 
 
 def _letters(location: str | None) -> str:
@@ -214,10 +226,10 @@ class Processed:
     update: Process
     output: str | StructType
     fresh: Callable[[], Any]
+    kind: str
     then: tuple[Callable[[DataFrame], DataFrame], ...] = ()
     correlate: bool = False
     letters: str = ""
-    stateless: bool = False
     keyed_above: int = 0
 
     @property
@@ -238,12 +250,13 @@ class Processed:
             checkpoint=checkpoint,
             slices=assign.slices,
             lanes=self.balance.lanes,
-            used=self.balance.used,
+            used=self.balance.used or 0,
             by=assign.by,
             assign=assign.how,
             nulls=assign.nulls,
             schema=self.balance.stream.schema.simpleString(),
             output=arrow_schema(self.balance.stream.sparkSession, self.output).to_string(),
+            kind=self.kind,
         )
 
     def frame(self, plane: Plane, mode: str, *, stamped: bool = False) -> DataFrame:
@@ -270,7 +283,7 @@ class Processed:
             keys_of=self.update.keys_of if isinstance(self.update, PerKey) else Job.keys_of,
         )
         packed = stream.mapInArrow(Pack(plane, assign, self.correlate), orders.schema).union(orders)
-        if self.stateless:
+        if self.kind == MAP:
             frame = packed.repartition(plane.lanes, "k").mapInArrow(MapLane(plane, job, self.letters), self.output)
         else:
             slices = SliceProcessor(plane, job, letters=self.letters, correlate=self.correlate)

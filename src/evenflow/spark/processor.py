@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from evenflow.spark.cells import of_cells, to_cell
+from evenflow.spark.cells import to_cell
 from evenflow.spark.letters import write_letters
 from evenflow.spark.machine import Job, Order, Turn
 from evenflow.spark.pack import batch_id
@@ -17,6 +16,7 @@ from evenflow.spark.samples import Meter
 from evenflow.spark.settings import Plane, homes
 from evenflow.spark.ship import Ship
 from evenflow.spark.storage import Storage
+from evenflow.spark.together import Together
 
 SLICE_STATE: Final = "phase string, state binary"
 HELD_STATE: Final = "cell binary"
@@ -92,7 +92,7 @@ class SliceProcessor(StatefulProcessor):
         self._keys = self._plane.keys
         self._meter = Meter()
         self._lane = -1
-        self._foreign: list[bytes] = []
+        self._together = Together([]) if self._correlate else None
         self._batch = batch_id()
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803 - Spark's names
@@ -106,14 +106,13 @@ class SliceProcessor(StatefulProcessor):
             else:
                 orders.append(Order(row.number, row.what, row.session))
         cells.sort(key=lambda cell: cell[:2])
-        if key[0] < 0:  # the lane's own key, which comes first: what is on other lanes
-            self._foreign = [cell for _, _, cell in cells]
+        if key[0] < 0:  # the lane's own key, which comes first: the rows of all slices
+            self._together = Together([cell for _, _, cell in cells])
             return iter([])
         slice_id = self._keys.slice_of(key[0])
         self._lane = self._keys.lane_of(key[0])
         home = self._lane == homes(self._plane)[slice_id]
-        others = (of_cells(self._foreign) if self._foreign else pa.table({})) if self._correlate else None
-        turn = Turn(self._job, slice_id, self._memory, self._ship, home=home, others=others)
+        turn = Turn(self._job, slice_id, self._memory, self._ship, home=home, together=self._together)
         output = turn.run(orders, [cell for _, _, cell in cells])
         if turn.poison:
             assert self._batch is not None  # rows came, and they tell

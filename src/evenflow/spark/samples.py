@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import re
 import resource
 import time
 from dataclasses import asdict, dataclass, field
@@ -13,6 +15,8 @@ from evenflow.spark.storage import Storage
 
 FOLDER: Final = "samples"
 KEPT: Final = 20  # batches
+_NAME: Final = re.compile(r"(\d{12})-\d{6}")
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +79,25 @@ class Samples:
 
     def new(self) -> list[Sample]:
         """Return the samples of batches that were not read yet, in order."""
-        names = self._place.names(FOLDER)
-        if not names:
-            return []
-        newest = int(names[-1].partition("-")[0])
+        batches = {name: int(known[1]) for name in self._place.names(FOLDER) if (known := _NAME.fullmatch(name))}
+        newest = max(batches.values(), default=-1)
         found = []
-        for name in names:
-            batch = int(name.partition("-")[0])
+        for name, batch in batches.items():
             if batch > self._read_up_to:
-                found.append(self._one(name))
+                sample = self._one(name)
+                found += [] if sample is None else [sample]
             elif batch <= newest - KEPT:
                 self._place.delete(f"{FOLDER}/{name}")
-        self._read_up_to = newest
+        self._read_up_to = max(self._read_up_to, newest)
         return found
 
-    def _one(self, name: str) -> Sample:
-        fields = json.loads(self._place.read(f"{FOLDER}/{name}"))
-        return Sample(**{**fields, "slices": {int(s): Cost(**cost) for s, cost in fields["slices"].items()}})
+    def _one(self, name: str) -> Sample | None:
+        """Return a sample, or ``None`` for one that is broken or gone: it only steers, so the stream goes on without it."""
+        try:
+            fields = json.loads(self._place.read(f"{FOLDER}/{name}"))
+            return Sample(**{**fields, "slices": {int(s): Cost(**cost) for s, cost in fields["slices"].items()}})
+        except FileNotFoundError:  # deleted by the control loop, while an operator's call reads
+            return None
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            _log.warning("%s/%s/%s cannot be read and is passed over: %s", self._place.url, FOLDER, name, error)
+            return None

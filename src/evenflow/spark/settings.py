@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
 from evenflow.errors import BadInput
 from evenflow.spark.keys import Keys
+from evenflow.spark.log import FOLDER as LOG
 from evenflow.spark.log import ControlLog
 from evenflow.spark.routes import Routes
 from evenflow.spark.storage import Storage
 
 FILE: Final = "plane.json"
 FOLDER: Final = "evenflow"  # inside the checkpoint
+SHAPE: Final = ("slices", "lanes", "used")
+ENTERED: Final = (LOG, "requests")  # folders that speak of slices and lanes
+_ZONE: Final = re.compile(r"tz=[^\],]+")
 OFFSET: Final = "evenflow"  # the control source's offset: how many entries of the log are read
 
 
@@ -28,10 +33,13 @@ class Plane:
         The query's checkpoint, as a URL.
     slices, lanes, used
         How many slices and lanes there are, and how many lanes own slices at the beginning.
+        ``used`` may be 0 until the plane is settled: all lanes, or as many as the checkpoint began with.
     by, assign, nulls
         How a row finds its slice, see :class:`evenflow.spark.assign.Assign`.
     schema, output
         The stream's and the output's columns, to refuse a change with a sentence.
+    kind
+        What the slices keep: the state of ``process``, of ``process_each``, or none for ``map``.
     begun
         How many lanes the checkpoint began with, if it has grown since, see :mod:`evenflow.spark.grow`.
     """
@@ -45,6 +53,7 @@ class Plane:
     nulls: str | int
     schema: str = ""
     output: str = ""
+    kind: str = ""
     begun: int = 0
 
     @property
@@ -71,24 +80,87 @@ class Plane:
         Raises
         ------
         BadInput
-            When the checkpoint was begun with other columns, slices, lanes or another assignment.
+            As :meth:`agreed`.
         """
-        mine = {name: value for name, value in asdict(self).items() if name != "checkpoint"}
-        mine["by"] = list(self.by)
+        agreed = self.agreed()
+        fields = agreed.plain()
         try:
-            known: dict[str, Any] = json.loads(self.place.read(FILE))
+            known = known_fields(self.place)
+        except (FileNotFoundError, BadInput):
+            known = {}
+        if known and any(known[name] != fields[name] for name in SHAPE):
+            # A start that came to nothing: what was entered speaks of slices and lanes that there will not be.
+            for folder in ENTERED:
+                for name in self.place.names(folder):
+                    self.place.delete(f"{folder}/{name}")
+        if known != fields:
+            self.place.write(FILE, json.dumps(fields, indent=1).encode())
+        return agreed
+
+    def agreed(self) -> Plane:
+        """Return this plane as the checkpoint knows it, and write nothing.
+
+        Until Spark has planned a batch nothing is fixed: a start that failed leaves nothing to agree with.
+
+        Raises
+        ------
+        BadInput
+            When the checkpoint was begun with other columns, slices, lanes, another assignment or kind of state,
+            or when what it holds cannot be read.
+        """
+        if not self._planned():
+            return replace(self, used=self.used or self.lanes)
+        try:
+            known = known_fields(self.place)
         except FileNotFoundError:
-            self.place.write(FILE, json.dumps(mine, indent=1).encode())
-            return self
-        begun = int(known.get("begun", 0))
-        for name, value in mine.items():
-            if name != "begun" and known.get(name) != value:
+            raise BadInput(
+                f"batches without {FOLDER}/{FILE}", "a whole checkpoint, or a new one", self.checkpoint
+            ) from None
+        agreed = replace(self, used=self.used or int(known["used"]), begun=int(known.get("begun", 0)))
+        for name, value in agreed.plain().items():
+            if name in known and not _may_follow(name, known[name], value):
+                hint = ": query.add takes further lanes into use" if name == "used" else ""
                 raise BadInput(
                     f"{name} = {value!r}",
-                    f"{known.get(name)!r}, with which this checkpoint began, or a new checkpoint",
+                    f"{known[name]!r}, with which this checkpoint began{hint}, or a new checkpoint",
                     self.checkpoint,
                 )
-        return replace(self, begun=begun)
+        return agreed
+
+    def plain(self) -> dict[str, Any]:
+        """Return what is written down."""
+        fields = {name: value for name, value in asdict(self).items() if name != "checkpoint"}
+        return {**fields, "by": list(self.by)}
+
+    def _planned(self) -> bool:
+        """Say whether Spark has planned a batch on this checkpoint."""
+        return any(name.isdigit() for name in Storage(self.checkpoint).names("offsets"))
+
+
+def known_fields(place: Storage) -> dict[str, Any]:
+    """Return what a plane's directory says the plane is; :class:`FileNotFoundError` if it says nothing."""
+    content = place.read(FILE)
+    try:
+        fields = json.loads(content)
+    except ValueError as error:
+        fields = f"which cannot be read ({error})"
+    if isinstance(fields, dict) and {*SHAPE, "by", "assign", "nulls"} <= set(fields):
+        return fields
+    what = fields if isinstance(fields, str) else "which describes no plane"
+    raise BadInput(f"a file {what}", "the file that the first start wrote, restored", f"{place.url}/{FILE}")
+
+
+def _may_follow(name: str, before: Any, now: Any) -> bool:
+    """Say whether a checkpoint that has one value can go on with another.
+
+    As long as a null key was refused, no slice holds anything of null keys: they may go anywhere from now on.
+    A zone in the output is how timestamps are shown, not what they are; it came from the session once.
+    """
+    if name == "nulls" and before == "refuse":
+        return True
+    if name == "output":
+        return bool(_ZONE.sub("", str(before)) == _ZONE.sub("", str(now)))
+    return bool(before == now)
 
 
 @lru_cache(maxsize=8)

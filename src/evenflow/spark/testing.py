@@ -21,6 +21,8 @@ from evenflow.spark.keys import Keys
 from evenflow.spark.machine import Job, Order, Process, Turn
 from evenflow.spark.orders import due, moves, orders
 from evenflow.spark.routes import Entry, Routes
+from evenflow.spark.ship import sealed, unsealed
+from evenflow.spark.together import Together, marked
 
 
 class KeyMemory:
@@ -73,13 +75,13 @@ class KeyMemory:
         """Keep no bucket."""
         self.buckets.clear()
 
-    def send(self, session: int, state: bytes) -> None:
+    def send(self, session: int, slice_id: int, state: bytes) -> None:
         """Put a state where the taker finds it."""
-        self.cargo[session] = state
+        self.cargo[session] = sealed(session, slice_id, state)
 
-    def receive(self, session: int) -> bytes:
+    def receive(self, session: int, slice_id: int) -> bytes:
         """Return the state that a giver sent."""
-        return self.cargo[session]
+        return unsealed(self.cargo[session], session, slice_id, f"session {session}")
 
 
 class NotRepeatableError(AssertionError):
@@ -103,6 +105,8 @@ class PlaneTester:
         Makes the state that a slice begins with.
     keyed_above
         Divide a larger state by key, as the live plane does for ``process_each``.
+    correlate
+        Call ``update(rows, state, others)``, as for ``process``.
     again
         Whether every batch runs twice from the same state, as after a crash; both runs must agree.
 
@@ -131,6 +135,7 @@ class PlaneTester:
         schema: Any = None,
         state: Callable[[], Any] = lambda: None,
         keyed_above: int = 0,
+        correlate: bool = False,
         again: bool = True,
     ) -> None:
         self.keys = Keys(slices, lanes)
@@ -139,6 +144,7 @@ class PlaneTester:
         keys_of = update.keys_of if isinstance(update, PerKey) else Job.keys_of
         self.job = Job(update, state, schema, keyed_above=keyed_above, keys_of=keys_of)
         self.late = False  # while it is true installs wait, and so do rows
+        self.correlate = correlate
         self.again = again
         self.batch = 0
         self._memory: dict[int, KeyMemory] = {}
@@ -175,14 +181,18 @@ class PlaneTester:
         told: dict[int, list[Order]] = {}
         for key, order in orders(entries, before, self.keys):
             told.setdefault(key, []).append(order)
-        parts = by_slice(table, self.assign.of(table)) if table.num_rows else ()
-        cells = {self.keys.key(s, before.lane[s]): [to_cell(part)] for s, part in parts}
+        cells: dict[int, list[bytes]] = {}
+        together = Together([]) if self.correlate else None
+        if table.num_rows:
+            ids = self.assign.of(table)
+            cells = {self.keys.key(s, before.lane[s]): [to_cell(part)] for s, part in by_slice(table, ids)}
+            together = Together([marked(table, ids)]) if self.correlate else None
         outputs = []
         for key in sorted({*told, *cells}):
             memory = self._memory.setdefault(key, KeyMemory(self._cargo))
             if self.again:  # what the first attempt left is thrown away, as a crash before the commit does
-                lost = self._turn(key, memory.copied(), told.get(key, []), cells.get(key, []))
-            output = self._turn(key, memory, told.get(key, []), cells.get(key, []))
+                lost = self._turn(key, memory.copied(), told.get(key, []), cells.get(key, []), together)
+            output = self._turn(key, memory, told.get(key, []), cells.get(key, []), together)
             if self.again and not _same(lost, output):
                 raise NotRepeatableError(
                     f"slice {self.keys.slice_of(key)}: batch {self.batch} differs when it runs again"
@@ -190,10 +200,12 @@ class PlaneTester:
             outputs += output
         return outputs
 
-    def _turn(self, key: int, memory: KeyMemory, told: list[Order], cells: list[bytes]) -> list[Any]:
+    def _turn(
+        self, key: int, memory: KeyMemory, told: list[Order], cells: list[bytes], together: Together | None
+    ) -> list[Any]:
         slice_id = self.keys.slice_of(key)
         home = self.keys.lane_of(key) == self.routes.home(slice_id)
-        return Turn(self.job, slice_id, memory, memory, home=home).run(told, cells)
+        return Turn(self.job, slice_id, memory, memory, home=home, together=together).run(told, cells)
 
 
 def _same(first: Sequence[Any], second: Sequence[Any]) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from evenflow.errors import BadInput
 from evenflow.spark.query import BalancedQuery
+from evenflow.spark.session import check_workers
 from evenflow.spark.storage import checked_url
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ class Writer:
         self.options(**given)
         spark = self._processed.balance.stream.sparkSession
         checkpoint = self._checkpoint(spark)
+        check_workers(spark)
         plane = self._processed.plane(checkpoint).settle()
         # There the batch is run by another thread than the query's, and tasks do not hear its number.
         stamped = self._by_batch and type(spark).__module__.startswith("pyspark.sql.connect")
