@@ -5,9 +5,10 @@ from itertools import count
 import pytest
 
 from evenflow.spark import storage
-from evenflow.spark.clerk import REQUESTS, Clerk
+from evenflow.spark.clerk import Clerk
 from evenflow.spark.control import Balancing
 from evenflow.spark.log import ControlLog, UnreadableLogError
+from evenflow.spark.requests import FOLDER as REQUESTS
 from evenflow.spark.routes import INSTALL, MOVE, RECEIPT, SETTING, Entry, Routes
 from evenflow.spark.settings import Plane, UnreadableOffsetError, control_offset
 from evenflow.spark.storage import Storage, checked_url
@@ -22,8 +23,8 @@ def moves(count: int, first: int = 0) -> list[Entry]:
     """Sessions that begin and end, one after the other, over 8 slices and 4 lanes."""
     entries = []
     for n in range(first, first + count):
-        s = n % 8
-        entries += [Entry(MOVE, n, n, s, 0, (n // 8 + 1) % 4, "test"), Entry(INSTALL, n, n), Entry(RECEIPT, n, n)]
+        s, giver = n % 8, (n % 8 + n // 8) % 4  # every slice goes on by one lane each time
+        entries += [Entry(MOVE, n, n, s, giver, (giver + 1) % 4, "test"), Entry(INSTALL, n, n), Entry(RECEIPT, n, n)]
     return entries
 
 
@@ -108,10 +109,19 @@ def test_a_hole_a_broken_file_and_a_second_writer_stop_everything(place):
     with pytest.raises(UnreadableLogError, match="broken"):
         begin().at(6)
     place.write(f"log/{names[2]}", b"")
-    with pytest.raises(UnreadableLogError, match="holds 0 entries, not 1"):
+    with pytest.raises(UnreadableLogError, match="broken"):
         begin().at(6)
+    entry, seal = kept.splitlines()
+    for content, said in ((entry, "broken"), (seal, "holds 0 entries, not 1"), (entry + b"\n" + kept, "broken")):
+        place.write(f"log/{names[2]}", content)
+        with pytest.raises(UnreadableLogError, match=said):
+            begin().at(6)
     place.write(f"log/{names[2]}", kept)
     assert begin().at(6).version == 6
+    place.write("log/notes.txt", b"")
+    with pytest.raises(UnreadableLogError, match=r"notes\.txt is none of its own"):
+        begin().at(6)
+    place.delete("log/notes.txt")
     place.write("log/000000000002-000000000005", b"")
     with pytest.raises(UnreadableLogError, match="two writers"):
         begin().at(6)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import resource
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
@@ -63,7 +64,8 @@ class Meter:
             held_rows=sum(c.held_rows for c in costs),
             slices=self._costs,
         )
-        place.write(f"{FOLDER}/{batch:012}-{lane:06}", json.dumps(asdict(sample), separators=(",", ":")).encode())
+        content = json.dumps(asdict(sample), separators=(",", ":")).encode()
+        place.write(f"{FOLDER}/{batch:012}-{lane:06}", content, lasting=False)  # the next batch is measured again
 
 
 class Samples:
@@ -83,7 +85,8 @@ class Samples:
         for name in names:
             batch = int(name.partition("-")[0])
             if batch > self._read_up_to:
-                found.append(self._one(name))
+                with suppress(FileNotFoundError):  # another reader, the driver's, has deleted an old one
+                    found.append(self._one(name))
             elif batch <= newest - KEPT:
                 self._place.delete(f"{FOLDER}/{name}")
         self._read_up_to = newest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
@@ -75,11 +76,10 @@ class Plane:
         """
         mine = {name: value for name, value in asdict(self).items() if name != "checkpoint"}
         mine["by"] = list(self.by)
-        try:
-            known: dict[str, Any] = json.loads(self.place.read(FILE))
-        except FileNotFoundError:
-            self.place.write(FILE, json.dumps(mine, indent=1).encode())
-            return self
+        if not self.place.has(FILE):
+            with suppress(FileExistsError):  # another driver began it in this moment: compare, as with an older one
+                self.place.create(FILE, json.dumps(mine, indent=1).encode())
+        known: dict[str, Any] = json.loads(self.place.read(FILE))
         begun = int(known.get("begun", 0))
         for name, value in mine.items():
             if name != "begun" and known.get(name) != value:
