@@ -44,10 +44,10 @@ def test_a_reader_reads_only_what_is_new(place, monkeypatch):
     for entry in moves(10):
         log.append([entry])
     log.at(30)
+    ControlLog(place, Routes(8, 4, 4)).append(moves(1, first=10))
     read = []
     original = Storage.read
     monkeypatch.setattr(Storage, "read", lambda self, name: (read.append(name), original(self, name))[1])
-    ControlLog(place, Routes(8, 4, 4)).append(moves(1, first=10))
     log.at(33)
     assert len(read) == 1
     log.at(33)
