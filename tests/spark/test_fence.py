@@ -80,7 +80,9 @@ def test_an_older_driver_cannot_harm_a_newer_one_wherever_it_slept(orders, prune
         assert end == 4 + (7 in found)
         assert 7 in found or old.error is not None  # what counts as written is there
         outcomes.add((old.error is None, 7 in found))
-        with pytest.raises(SupersededError, match="driver 1 of the checkpoint at .* stops, because driver 2"):
+        with pytest.raises(
+            SupersededError, match=r"^driver 1 of the checkpoint at memory stops, because driver 2 \(process \d+ on "
+        ):
             state["first"].append([pin(6)])
         again = ControlLog(place, empty(), 2)
         assert again.append([pin(5)]) == end + 1
@@ -92,13 +94,13 @@ def test_an_older_driver_cannot_harm_a_newer_one_wherever_it_slept(orders, prune
 
 def test_of_drivers_that_start_at_once_each_has_its_own_number(tmp_path):
     place = Storage(tmp_path.as_uri())
-    for count, programs in enumerate(schedules(lambda: (Program(place, take_over), Program(place, take_over))), 1):
+    for programs in schedules(lambda: (Program(place, take_over), Program(place, take_over))):
         one, other = sorted(p.result for p in programs)
         assert other == one + 1
         drivers.check(place, other)
         with pytest.raises(SupersededError):
             drivers.check(place, one)
-    assert count >= 20
+    assert other > 40  # twenty orders
     assert len(place.names(drivers.FOLDER)) == drivers.KEPT
 
 

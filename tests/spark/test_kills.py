@@ -27,6 +27,17 @@ def test_a_killed_driver_loses_doubles_and_disorders_nothing():
     check(drill(kills=1, seed=1, batches=2), 1)
 
 
+def test_a_driver_that_wakes_up_ends_and_the_one_that_took_over_goes_on():
+    found = check(drill(kills=0, naps=1, seed=3, batches=2), 0)
+    assert found["superseded"] == found["naps"] == 1
+
+
+@pytest.mark.long
+def test_many_naps():
+    found = check(drill(kills=0, naps=8, seed=5, batches=2), 0)
+    assert found["superseded"] == found["naps"] == 8
+
+
 @pytest.mark.long
 def test_many_kills():
     check(drill(kills=3, seed=1, batches=2), 3)
