@@ -206,7 +206,7 @@ class ControlLog:
             lines = [json.loads(line) for line in self._content(name).splitlines()]
             end = int(old_end) if old_end else int(lines.pop()["end"])
             entries = [Entry.of(line) for line in lines]
-        except (ValueError, TypeError, LookupError) as error:
+        except (ValueError, TypeError, LookupError, RecursionError) as error:
             raise UnreadableLogError(self._place, f"file {name} is broken ({error})") from None
         if not entries or len(entries) != end - first:
             raise UnreadableLogError(self._place, f"file {name} holds {len(entries)} entries, not {end - first}")
