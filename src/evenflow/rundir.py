@@ -39,7 +39,9 @@ def claim_run_directory(path: Path, where: str = "--run") -> None:
 def write_run(path: Path, run: Mapping[str, Any]) -> None:
     """Write ``run.json``: what was run, with the versions of everything that took part."""
     text = json.dumps({**run, "versions": versions()}, indent=2, allow_nan=False)
-    (path / RUN).write_text(text + "\n", encoding="utf-8")
+    part = path / f".{RUN}"  # a page may read it while a live query starts again
+    part.write_text(text + "\n", encoding="utf-8")
+    part.replace(path / RUN)
 
 
 def is_report(page: Path) -> bool:

@@ -1,14 +1,19 @@
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from itertools import count
 
 import pytest
 
 from evenflow.spark import storage
-from evenflow.spark.clerk import REQUESTS, Clerk
+from evenflow.spark.clerk import Clerk
 from evenflow.spark.control import Balancing
 from evenflow.spark.log import ControlLog, UnreadableLogError
+from evenflow.spark.pack import pinned_keys
+from evenflow.spark.requests import FOLDER as REQUESTS
 from evenflow.spark.routes import INSTALL, MOVE, RECEIPT, SETTING, Entry, Routes
+from evenflow.spark.samples import Meter, Samples
 from evenflow.spark.settings import Plane, UnreadableOffsetError, control_offset
 from evenflow.spark.storage import Storage, checked_url
 
@@ -22,8 +27,8 @@ def moves(count: int, first: int = 0) -> list[Entry]:
     """Sessions that begin and end, one after the other, over 8 slices and 4 lanes."""
     entries = []
     for n in range(first, first + count):
-        s = n % 8
-        entries += [Entry(MOVE, n, n, s, 0, (n // 8 + 1) % 4, "test"), Entry(INSTALL, n, n), Entry(RECEIPT, n, n)]
+        s, giver = n % 8, (n % 8 + n // 8) % 4  # every slice goes on by one lane each time
+        entries += [Entry(MOVE, n, n, s, giver, (giver + 1) % 4, "test"), Entry(INSTALL, n, n), Entry(RECEIPT, n, n)]
     return entries
 
 
@@ -43,10 +48,10 @@ def test_a_reader_reads_only_what_is_new(place, monkeypatch):
     for entry in moves(10):
         log.append([entry])
     log.at(30)
+    ControlLog(place, Routes(8, 4, 4)).append(moves(1, first=10))
     read = []
     original = Storage.read
     monkeypatch.setattr(Storage, "read", lambda self, name: (read.append(name), original(self, name))[1])
-    ControlLog(place, Routes(8, 4, 4)).append(moves(1, first=10))
     log.at(33)
     assert len(read) == 1
     log.at(33)
@@ -108,10 +113,19 @@ def test_a_hole_a_broken_file_and_a_second_writer_stop_everything(place):
     with pytest.raises(UnreadableLogError, match="broken"):
         begin().at(6)
     place.write(f"log/{names[2]}", b"")
-    with pytest.raises(UnreadableLogError, match="holds 0 entries, not 1"):
+    with pytest.raises(UnreadableLogError, match="broken"):
         begin().at(6)
+    entry, seal = kept.splitlines()
+    for content, said in ((entry, "broken"), (seal, "holds 0 entries, not 1"), (entry + b"\n" + kept, "broken")):
+        place.write(f"log/{names[2]}", content)
+        with pytest.raises(UnreadableLogError, match=said):
+            begin().at(6)
     place.write(f"log/{names[2]}", kept)
     assert begin().at(6).version == 6
+    place.write("log/notes.txt", b"")
+    with pytest.raises(UnreadableLogError, match=r"notes\.txt is none of its own"):
+        begin().at(6)
+    place.delete("log/notes.txt")
     place.write("log/000000000002-000000000005", b"")
     with pytest.raises(UnreadableLogError, match="two writers"):
         begin().at(6)
@@ -152,6 +166,58 @@ def test_the_clerk_waits_for_commits_and_moves_a_slice_once_at_a_time(tmp_path):
     assert clerk.write(3) == 4
     assert not plane.place.names(REQUESTS)
     clerk.close()
+
+
+def test_a_batch_is_routed_by_what_held_when_the_batch_before_it_ended(tmp_path):
+    plane = Plane(checked_url(str(tmp_path)), 8, 4, 4, ("device",), "hash", "refuse")
+    checkpoint = Storage(plane.checkpoint)
+    for batch, version in enumerate((0, 1, 3)):  # slice 0 is released in batch 1 and installed in batch 2
+        checkpoint.write(f"offsets/{batch}", b'v1\n{}\n{"logOffset":3}\n{"evenflow": %d}' % version)
+    plane.log().append(moves(1))
+    lanes = [[plane.keys.lane_of(int(key)) for key in pinned_keys(plane, batch)] for batch in range(4)]
+    home = [0, 1, 2, 3, 0, 1, 2, 3]
+    moved = [1, *home[1:]]
+    assert lanes == [home, home, moved, moved]  # in batch 1 itself the giver has its last rows
+    with pytest.raises(UnreadableOffsetError, match="offsets/3 cannot be read"):
+        pinned_keys(plane, 4)
+
+
+def test_a_log_of_an_earlier_version_can_be_read_and_goes_on(place):
+    entries = moves(3)
+    for first, last in ((0, 2), (2, 9)):
+        lines = "".join(json.dumps(asdict(entry)) + "\n" for entry in entries[first:last])
+        place.write(f"log/{first:012}-{last:012}", lines.encode())
+    log = ControlLog(place, Routes(8, 4, 4))
+    assert log.append(moves(1, first=3)) == 12
+    assert place.names("log")[-1] == "000000000009"
+    assert ControlLog(place, Routes(8, 4, 4)).at(12).plain() == Routes(8, 4, 4).apply(moves(4)).plain()
+    log.prune(12, every=1)
+    assert place.names("log") == ["snapshot-000000000012"]
+
+
+def test_a_snapshot_lies_where_a_file_ends(place):
+    log = ControlLog(place, Routes(8, 4, 4))
+    for _ in range(2):
+        log.append(moves(1) if log.append([]) == 0 else moves(1, first=1))
+    log.prune(5, every=1)
+    assert place.names("log") == ["000000000003", "snapshot-000000000003"]
+    place.write("log/snapshot-000000000003", b"{}")
+    with pytest.raises(UnreadableLogError, match="snapshot-000000000003 is broken"):
+        ControlLog(place, Routes(8, 4, 4)).at(6)
+
+
+def test_samples_that_are_deleted_while_they_are_read_are_passed_over(place, monkeypatch):
+    for batch in range(3):
+        Meter().write(place, batch, 0)
+    original = Storage.read
+
+    def read(self, name):
+        if name.endswith("1-000000"):
+            self.delete(name)
+        return original(self, name)
+
+    monkeypatch.setattr(Storage, "read", read)
+    assert [sample.batch for sample in Samples(place).new()] == [0, 2]
 
 
 def test_a_folder_that_is_made_while_it_is_listed_is_empty(monkeypatch, place):

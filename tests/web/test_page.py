@@ -105,6 +105,54 @@ def test_a_request_is_asked_confirmed_and_written(tmp_path):
     assert asked["by"].endswith("on the page")
 
 
+def live(tmp_path, **settings):
+    """A page beside a live query of 8 slices and 2 lanes."""
+    run = write(tmp_path, lanes(2), live=True)
+    about = {"slices": 8, "lanes": 2, "policy": "least_moves", "policies": [], **settings}
+    (run / "run.json").write_text(json.dumps({"experiment": "spark", "settings": about, "seeds": []}))
+    page = Page(Followed(run))
+    page.refresh()
+    return page
+
+
+def press(page, label):
+    """Press a button and confirm; return what was asked."""
+    button = next(b for b in page.controls.layout.select({"label": label}))
+    button._trigger_event(_click(button))
+    page.controls.confirm._trigger_event(_click(page.controls.confirm))
+    folder = page.controls.folder
+    return [json.loads(file.read_text())["value"] for file in sorted(folder.iterdir())] if folder.is_dir() else []
+
+
+@pytest.mark.parametrize("typed", [5000, 8, -1, 1.5, None])
+def test_a_slice_that_there_is_not_is_refused_on_the_page(tmp_path, typed):
+    page = live(tmp_path)
+    page.controls.unit.value = typed
+    assert press(page, "pin slice to lane") == []
+    assert "not asked: request &#x27;pin&#x27;, slice: given" in page.controls.word.text
+    page.controls.unit.value = 7
+    assert press(page, "pin slice to lane") == [[7, 0]]
+    assert page.controls.word.text.startswith("asked: pin [7, 0]")
+
+
+def test_a_lane_that_there_is_not_is_refused_on_the_page(tmp_path):
+    page = live(tmp_path, lanes=1)
+    page.controls.node.value = "lane-1"
+    assert press(page, "drain lane") == []
+    page.controls.node.options = []
+    page.controls.node.value = None
+    assert press(page, "use lane") == []
+
+
+def test_the_page_offers_the_policies_that_the_program_names(tmp_path):
+    page = live(tmp_path, policy="own:First", policies=["own:Second"])
+    assert {"own:First", "own:Second", "least_moves"} <= set(page.controls.policy.options)
+    page.controls.policy.value = "own:Second"
+    assert press(page, "use policy") == ["own:Second"]
+    page.controls.policy.value = "os:system"
+    assert press(page, "use policy") == ["own:Second"]
+
+
 def _click(button):
     from bokeh.events import ButtonClick
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from evenflow.rundir import RUN, TRACE, write_run
+from evenflow.rundir import TRACE, write_run
+from evenflow.spark import requests
 from evenflow.spark.routes import INSTALL, MOVE, RECEIPT, SETTING, Entry, Routes
 from evenflow.spark.samples import Sample
 from evenflow.spark.settings import Plane
@@ -39,15 +40,16 @@ class Chronicle:
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / TRACE
         self._next = 0
+        self._joined = False
         self._sampled = -1  # the last batch whose samples are in the trace
         self._batch = -1, 0.0, 1e9  # the batch that was sampled last, when, and how long it took since the one before
         self._log = plane.log()  # a view of its own, which only goes forward
         fresh = not path.exists()
-        if fresh or not (directory / RUN).exists():
-            about = {"slices": plane.slices, "lanes": plane.lanes, "by": list(plane.by), **settings}
-            url = urlsplit(plane.place.url)
-            asked = {"requests": f"{unquote(url.path)}/requests"} if url.scheme == "file" else {}
-            write_run(directory, {"experiment": "spark", "settings": about, "seeds": [], **asked})
+        about = {"slices": plane.slices, "lanes": plane.lanes, "by": list(plane.by), **settings}
+        url = urlsplit(plane.place.url)
+        asked = {"requests": f"{unquote(url.path)}/{requests.FOLDER}"} if url.scheme == "file" else {}
+        # At every start: settings and lanes may be others than before, and the page asks by them.
+        write_run(directory, {"experiment": "spark", "settings": about, "seeds": [], **asked})
         if not fresh:
             for record in read(path, on_torn=lambda _: None):
                 self._next = max(self._next, record.get(POSITION, -1) + 1)
@@ -55,27 +57,33 @@ class Chronicle:
                     self._sampled = max(self._sampled, record["batch"])
         self._trace = JsonlTrace(path, append=True, flush=True)
         if fresh:
-            self._begin(plane)
+            self._begin(plane.empty_routes(), 0.0)
 
-    def _begin(self, plane: Plane) -> None:
-        routes = plane.empty_routes()
-        for lane in range(routes.used):
-            self._trace({"kind": "node", "at": 0.0, "node": lane_name(lane), "step": "joined", "capacity": 1.0})
+    def _begin(self, routes: Routes, at: float) -> None:
+        for lane in sorted({*range(routes.used), *routes.lane}):
+            self._trace({"kind": "node", "at": at, "node": lane_name(lane), "step": "joined", "capacity": 1.0})
         for s, lane in enumerate(routes.lane):
-            self._trace(
-                {"kind": "owner", "at": 0.0, "node": lane_name(lane), "slice": s, "owns": True, "session": None}
-            )
+            self._trace({"kind": "owner", "at": at, "node": lane_name(lane), "slice": s, "owns": True, "session": None})
 
-    def follow(self, committed: int) -> None:
+    def follow(self, committed: int, now: float) -> None:
         """Write what the entries up to ``committed`` say."""
         if self._next >= committed:
             return
+        if not self._joined:
+            self._join(min(self._log.first(), committed), now)
         routes = self._log.at(self._next)
         for number, entry in enumerate(self._log.between(self._next, committed), self._next):
             for record in _records(entry, routes):
                 self._trace({**record, POSITION: number})
             routes.apply([entry])
         self._next = committed
+
+    def _join(self, kept: int, now: float) -> None:
+        """Go on where the log begins, if the trace is new or lost its end: what was pruned is known as its result."""
+        if self._next < kept:
+            self._next = kept
+            self._begin(self._log.at(kept), now)
+        self._joined = True
 
     def sampled(self, samples: Iterable[Sample]) -> None:
         """Write what the lanes measured."""
@@ -115,6 +123,9 @@ class Chronicle:
 
 def _records(entry: Entry, routes: Routes) -> list[dict[str, Any]]:
     if entry.kind == SETTING:
+        fault = routes.fault_of(entry)
+        if fault is not None:
+            return [{"kind": "refusal", "at": entry.at, "why": fault, "name": fault}]
         return [{"kind": "request", "at": entry.at, "what": entry.name, "value": entry.value, "by": entry.why}]
     session = routes.sessions.get(entry.session)
     s, giver, taker = (

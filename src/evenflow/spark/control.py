@@ -37,6 +37,9 @@ class Balancing:
     ----------
     policy
         A name of :mod:`evenflow.policies`, or ``module:Class``; ``""`` leaves every slice where it is.
+    policies
+        Policies of your own, as ``module:Class``, to which the query may be switched while it runs.
+        Requests come from outside the program, so they can name no other class.
     load
         What is balanced: ``cpu`` or ``wall`` seconds, ``rows``; ``auto`` takes CPU unless slices mostly wait.
     alpha, trend
@@ -63,6 +66,7 @@ class Balancing:
     """
 
     policy: str = "least_moves"
+    policies: tuple[str, ...] = ()
     load: Literal["auto", "cpu", "wall", "rows"] = "auto"
     alpha: float = 0.4
     trend: float = 0.2
@@ -78,10 +82,16 @@ class Balancing:
     run: str = ""
 
     def __post_init__(self) -> None:
-        if self.policy:
-            policies.kind_of(self.policy)
+        object.__setattr__(self, "policies", tuple(self.policies))  # JSON has lists
+        for name in (*self.policies, *([self.policy] if self.policy else [])):
+            policies.kind_of(name)
         if self.when:
             Condition(self.when, self.for_s)
+
+    @property
+    def switchable(self) -> frozenset[str]:
+        """The policies that the query may be switched to while it runs."""
+        return frozenset({*policies.NAMES, *self.policies, self.policy} - {""})
 
     def plain(self) -> dict[str, Any]:
         """Return what JSON can hold."""
@@ -152,6 +162,7 @@ class Control:
         self._planned_at = 0
         self._held = Held(Condition(balancing.when, balancing.for_s)) if balancing.when else None
         self._said = ""
+        self._unknown: set[str] = set()  # policies that were asked for in vain
         self._cold = True
 
     def observe(self, samples: Sequence[Sample]) -> None:
@@ -170,17 +181,34 @@ class Control:
         wanted = self._ordered(routes)
         if wanted:
             return wanted, []
-        policy = str(routes.settings.get("policy", self.balancing.policy))
+        policy, told = self._policy(routes, now)
         if not policy or routes.settings.get("paused") or self.loads.batches < self._planned_at + self.balancing.every:
-            return [], []
+            return [], told
         snapshot = self._snapshot(routes)
         refused = self._refused(snapshot, routes, now)
         if refused is not None:
-            return [], self._say(refused, now)
+            return [], told + self._say(refused, now)
         resting = {s for s, at in self._moved_at.items() if self.loads.batches < at + self.balancing.rest}
         made = plan(snapshot, policies.named(policy), Settings(cooling=frozenset(map(str, resting))))
         self._planned_at = self.loads.batches
-        return self._judged(made, policy, now)
+        wanted, records = self._judged(made, policy, now)
+        return wanted, told + records
+
+    def _policy(self, routes: Routes, now: float) -> tuple[str, list[dict[str, Any]]]:
+        """Return who decides: what an operator asked for, or the program's own policy if the program does not know that.
+
+        The log may name a class that another version of the program used, or that somebody wrote there: importing it
+        would run code that this program did not choose.
+        """
+        asked = str(routes.settings.get("policy", self.balancing.policy))
+        if asked in self.balancing.switchable or asked == self.balancing.policy:
+            return asked, []
+        own = self.balancing.policy
+        if asked in self._unknown:
+            return own, []
+        self._unknown.add(asked)
+        why = f"the policy {asked!r} is not in Balancing(policies=…) of this program; {own!r} decides"
+        return own, [{"kind": "refusal", "at": now, "why": why, "name": why}]
 
     def _ordered(self, routes: Routes) -> list[Wanted]:
         """Return what an operator's orders demand: pinned slices go to their lanes, resting lanes are drained."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from evenflow.errors import BadInput
+from evenflow.spark.drivers import take_over
 from evenflow.spark.log import FOLDER, SNAPSHOT
 from evenflow.spark.routes import Routes
 from evenflow.spark.settings import FILE, Plane, control_offset, known_fields
@@ -50,6 +51,7 @@ def grow(checkpoint: str, lanes: int) -> Plane:
     begun = plane.begun or plane.lanes
     if lanes != MOST * begun:
         raise BadInput(f"{lanes} lanes", f"{MOST * begun}, twice the {begun} that the checkpoint began with", "--lanes")
+    take_over(plane.place)  # a driver that only slept must not go on with the lanes of before
     version = _settled(url, plane, lanes)
     grown = replace(plane, lanes=lanes, begun=begun)
     keys = grown.keys

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from evenflow.spark.keys import Keys
 from evenflow.spark.machine import EXPECT, RELEASE, Order
-from evenflow.spark.routes import INSTALL, MOVE, RECEIPT, Entry, Routes
+from evenflow.spark.routes import INSTALL, MOVE, RECEIPT, SETTING, Entry, ImpossibleEntryError, Routes
 
 Wanted = tuple[int, int, str]
 """A slice, the lane it shall go to, and why."""
@@ -27,8 +27,10 @@ def orders(entries: Iterable[Entry], before: Routes, keys: Keys) -> list[Address
     for number, entry in enumerate(entries, before.version):
         if entry.kind == MOVE:
             sessions[entry.session] = (entry.slice, entry.giver, entry.taker)
-        if entry.session not in sessions:
+        if entry.kind == SETTING:
             continue
+        if entry.session not in sessions:
+            raise ImpossibleEntryError(number, entry)
         slice_id, giver, taker = sessions[entry.session]
         addressed = {
             MOVE: [(giver, RELEASE), (taker, EXPECT)],

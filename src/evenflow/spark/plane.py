@@ -259,9 +259,10 @@ class Processed:
             kind=self.kind,
         )
 
-    def frame(self, plane: Plane, mode: str, *, stamped: bool = False) -> DataFrame:
+    def frame(self, plane: Plane, mode: str, *, driver: int, stamped: bool = False) -> DataFrame:
         """Return the whole data plane as one streaming DataFrame: pack, orders, slices, unpack.
 
+        ``driver`` is the number of the driver that runs it, see :mod:`evenflow.spark.drivers`;
         ``stamped`` rows carry their batch's time, for tasks that cannot hear the batch's number.
         """
         stream, assign = self.balance.stream, self.balance.assign
@@ -271,7 +272,7 @@ class Processed:
         if stamped:
             stream = stream.withColumn(STAMP, sf.current_timestamp())
         spark.dataSource.register(ControlSource)
-        described = {"plane": asdict(plane), "balancing": self.balance.balancing.plain()}
+        described = {"plane": asdict(plane), "balancing": self.balance.balancing.plain(), "driver": driver}
         options = {name: json.dumps(value) for name, value in described.items()}
         orders = spark.readStream.format(ControlSource.name()).options(**options).load()
         job = Job(

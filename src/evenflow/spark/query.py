@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from evenflow import policies
 from evenflow.errors import BadInput
-from evenflow.spark.clerk import REQUESTS
+from evenflow.spark import drivers, requests
 from evenflow.spark.notebook import query_html
 from evenflow.spark.routes import MOVE, RECEIPT, Routes
 from evenflow.spark.samples import Samples
@@ -33,13 +33,48 @@ class BalancedQuery:
     A verb is a request: it is carried out between two batches, and survives a restart.
     """
 
-    def __init__(self, query: StreamingQuery, plane: Plane, spark: SparkSession) -> None:
+    def __init__(
+        self, query: StreamingQuery, plane: Plane, spark: SparkSession, driver: int, policies: Collection[str] = ()
+    ) -> None:
         self._query = query
         self._plane = plane
         self._spark = spark
+        self._driver = driver
+        self._policies = policies
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._query, name)
+
+    # -- how it ended: whatever an old driver stumbled over first, what matters is that it is no longer the newest ------
+
+    def exception(self) -> Exception | None:
+        """Return what ended the query: Spark's error, or that a newer driver has taken over its checkpoint."""
+        error: Exception | None = self._query.exception()
+        if error is not None:
+            try:
+                drivers.check(self._plane.place, self._driver)
+            except drivers.SupersededError as superseded:
+                return superseded
+        return error
+
+    def awaitTermination(self, timeout: int | None = None) -> bool | None:  # noqa: N802 - Spark's name
+        """Wait for the end, as Spark's own does."""
+        with self._ended():
+            ended: bool | None = self._query.awaitTermination(timeout)
+        return ended
+
+    def processAllAvailable(self) -> None:  # noqa: N802 - Spark's name
+        """Wait until all that is there is processed, as Spark's own does."""
+        with self._ended():
+            self._query.processAllAvailable()
+
+    @contextmanager
+    def _ended(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception:
+            drivers.check(self._plane.place, self._driver)
+            raise
 
     # -- what is -------------------------------------------------------------------------------
 
@@ -102,16 +137,11 @@ class BalancedQuery:
 
     def move(self, moves: Mapping[int, int], why: str = "asked for") -> None:
         """Move slices to lanes; one that is under way is passed over."""
-        for slice_id, lane in moves.items():
-            self._check(lane, slice_id)
-        self._ask(MOVE, moves=[[s, lane, why] for s, lane in moves.items()])
+        self._ask({"what": requests.MOVE, "moves": [[s, lane, why] for s, lane in moves.items()]})
 
     def drain(self, lane: int) -> None:
         """Let a lane rest: its slices go to the others."""
-        self._check(lane)
-        if set(range(self._plane.lanes)) - self.routes().resting <= {lane}:
-            raise BadInput(f"lane {lane}, the only one in use", "one of several lanes", "drain")
-        self._ask("rest", value=[lane])
+        self._ask({"what": "rest", "value": [lane]})
 
     def add(self, lanes: int = 1) -> list[int]:
         """Take further lanes into use, the lowest that rest; return which."""
@@ -119,39 +149,33 @@ class BalancedQuery:
         if not 1 <= lanes <= len(resting):
             allowed = f"1 to {len(resting)}: {self._plane.lanes} lanes were fixed with the checkpoint"
             raise BadInput(f"{lanes} more lanes", allowed if resting else "none, all lanes are in use", "add")
-        self._ask("use", value=resting[:lanes])
+        self._ask({"what": "use", "value": resting[:lanes]})
         return resting[:lanes]
 
     def pin(self, slice: int, lane: int) -> None:  # noqa: A002 - the word of the matter
         """Put a slice on a lane and keep it there."""
-        self._check(lane, slice)
-        self._ask("pin", value=[slice, lane])
+        self._ask({"what": "pin", "value": [slice, lane]})
 
     def unpin(self, slice: int) -> None:  # noqa: A002 - the word of the matter
         """Let a slice move again."""
-        self._check(0, slice)
-        self._ask("unpin", value=slice)
+        self._ask({"what": "unpin", "value": slice})
 
     def use_policy(self, name: str) -> None:
-        """Decide by another policy from now on."""
-        policies.kind_of(name)
-        self._ask("policy", value=name)
+        """Decide by another policy from now on: a built-in one, or one that ``Balancing`` names."""
+        self._ask({"what": "policy", "value": name})
 
     def pause_balancing(self) -> None:
         """Plan nothing until :meth:`resume_balancing`; orders are still carried out."""
-        self._ask("paused", value=True)
+        self._ask({"what": "paused", "value": True})
 
     def resume_balancing(self) -> None:
         """Plan again."""
-        self._ask("paused", value=False)
+        self._ask({"what": "paused", "value": False})
 
-    def _check(self, lane: int, slice_id: int = 0) -> None:
+    def _ask(self, request: dict[str, Any]) -> None:
         plane = self._plane
-        if not (0 <= slice_id < plane.slices and 0 <= lane < plane.lanes):
-            allowed = f"slices 0 to {plane.slices - 1}, lanes 0 to {plane.lanes - 1}"
-            raise BadInput(f"slice {slice_id}, lane {lane}", allowed, "query")
-
-    def _ask(self, what: str, **fields: Any) -> None:
+        resting = self.routes().resting if request["what"] == "rest" else ()
+        requests.checked(request, requests.Askable(plane.slices, plane.lanes, self._policies, resting))
         # Named for the moment: requests are carried out in the order in which they were made.
         name = f"{time.time_ns():020}-{uuid.uuid4().hex[:8]}"
-        self._plane.place.write(f"{REQUESTS}/{name}", json.dumps({"what": what, **fields}).encode())
+        plane.place.write(f"{requests.FOLDER}/{name}", json.dumps(request).encode())

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from evenflow.spark.keys import Ints, Keys
+from evenflow.spark.requests import fault_of
 
 MOVE: Final = "move"  # the giver ships at the end of this batch; from the next batch on rows go to the taker
 INSTALL: Final = "install"  # the giver's shipping is committed: the taker takes over
@@ -34,6 +35,14 @@ class Entry:
     def of(fields: Mapping[str, Any]) -> Entry:
         """Build an entry from its JSON object."""
         return Entry(**fields)
+
+
+class ImpossibleEntryError(ValueError):
+    """A session cannot take this step."""
+
+    def __init__(self, number: int, entry: Entry) -> None:
+        words = f"session {entry.session!r}, slice {entry.slice!r} from {entry.giver!r} to {entry.taker!r}"
+        super().__init__(f"entry {number} is impossible: {entry.kind!r} of {words}")
 
 
 @dataclass(slots=True)
@@ -84,9 +93,20 @@ class Routes:
         return Keys(self.slices, self.begun).lane_among(self.lanes, slice_id, lane) if self.begun else lane
 
     def apply(self, entries: Iterable[Entry]) -> Routes:
-        """Fold further entries."""
+        """Fold further entries; a setting that cannot be is passed over, see :meth:`fault_of`.
+
+        Raises
+        ------
+        ImpossibleEntryError
+            For a step of a session that cannot be: whoever went on would lose or double rows.
+        """
         for entry in entries:
-            if entry.kind == MOVE:
+            if entry.kind == SETTING:
+                if self.fault_of(entry) is None:
+                    self._set(entry.name, entry.value)
+            elif not self._possible(entry):
+                raise ImpossibleEntryError(self.version, entry)
+            elif entry.kind == MOVE:
                 self.sessions[entry.session] = Session(
                     entry.slice, entry.giver, entry.taker, entry.why, entry.at, self.version
                 )
@@ -94,12 +114,26 @@ class Routes:
                 self.next_session = entry.session + 1
             elif entry.kind == INSTALL:
                 self.sessions[entry.session].installed_at = self.version
-            elif entry.kind == RECEIPT:
+            else:
                 del self.sessions[entry.session]
-            elif entry.kind == SETTING:
-                self._set(entry.name, entry.value)
             self.version += 1
         return self
+
+    def fault_of(self, entry: Entry) -> str | None:
+        """Say why a setting is passed over: a log may hold what an operator asked for before requests were checked."""
+        return fault_of(entry.name, entry.value, self.slices, self.lanes)
+
+    def _possible(self, entry: Entry) -> bool:
+        numbers = (entry.session, entry.slice, entry.giver, entry.taker)
+        if not all(type(number) is int for number in numbers):
+            return False
+        if entry.kind == MOVE:
+            known = 0 <= entry.slice < self.slices and 0 <= entry.taker < self.lanes
+            return known and self.lane[entry.slice] == entry.giver and entry.session >= self.next_session
+        session = self.sessions.get(entry.session)
+        if session is None or entry.kind not in (INSTALL, RECEIPT):
+            return False
+        return (session.installed_at is None) == (entry.kind == INSTALL)
 
     def _set(self, name: str, value: Any) -> None:
         if name == "rest":
@@ -128,13 +162,19 @@ class Routes:
     @staticmethod
     def of(fields: Mapping[str, Any]) -> Routes:
         """Build routes from a snapshot, sharing nothing with it."""
+        slices, lanes = fields["slices"], fields["lanes"]
         return Routes(
             **{
                 **fields,
                 "lane": list(fields["lane"]),
                 "settings": dict(fields["settings"]),
                 "sessions": {int(n): Session(**s) for n, s in fields["sessions"].items()},
-                "resting": set(fields["resting"]),
-                "pinned": {int(s): lane for s, lane in fields["pinned"].items()},
+                # As in the fold: a snapshot may be of a time before requests were checked.
+                "resting": {lane for lane in fields["resting"] if fault_of("use", [lane], slices, lanes) is None},
+                "pinned": {
+                    int(s): lane
+                    for s, lane in fields["pinned"].items()
+                    if fault_of("pin", [int(s), lane], slices, lanes) is None
+                },
             }
         )

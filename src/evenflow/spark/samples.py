@@ -67,7 +67,8 @@ class Meter:
             held_rows=sum(c.held_rows for c in costs),
             slices=self._costs,
         )
-        place.write(f"{FOLDER}/{batch:012}-{lane:06}", json.dumps(asdict(sample), separators=(",", ":")).encode())
+        content = json.dumps(asdict(sample), separators=(",", ":")).encode()
+        place.write(f"{FOLDER}/{batch:012}-{lane:06}", content, lasting=False)  # the next batch is measured again
 
 
 class Samples:

@@ -1,7 +1,7 @@
 """The control log as a streaming source: its offset is the log's length, its rows are orders to keys.
 
 Spark asks for the latest offset between two batches, when the batch before is committed and the next one not yet begun.
-Here the log is written, by nobody else: first what committed batches allow (install, receipt), then new moves.
+Here the log is written, and nowhere else: first what committed batches allow (install, receipt), then new moves.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from evenflow.spark import drivers
 from evenflow.spark.clerk import Clerk
 from evenflow.spark.control import Balancing
 from evenflow.spark.log import ControlLog
@@ -33,7 +34,7 @@ class Orders(InputPartition):
 
 
 class ControlSource(DataSource):
-    """Registered with Spark under its name; the options ``plane`` and ``balancing`` are JSON."""
+    """Registered with Spark under its name; the options ``plane``, ``balancing`` and ``driver`` are JSON."""
 
     @classmethod
     def name(cls) -> str:
@@ -48,14 +49,16 @@ class ControlSource(DataSource):
         """Return the reader, which lives as long as the query runs."""
         fields: dict[str, Any] = json.loads(self.options["plane"])
         plane = Plane(**{**fields, "by": tuple(fields["by"])})
-        return ControlReader(plane, Balancing(**json.loads(self.options["balancing"])))
+        balancing = Balancing(**json.loads(self.options["balancing"]))
+        return ControlReader(plane, balancing, json.loads(self.options["driver"]))
 
 
 class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Is asked by Spark in one process on the driver's machine, for the whole run of a query."""
 
-    def __init__(self, plane: Plane, balancing: Balancing) -> None:
+    def __init__(self, plane: Plane, balancing: Balancing, driver: int) -> None:
         self._plane = plane
+        self._driver = driver
         self._balancing = balancing
         self._clerk: Clerk | None = (
             None  # Spark copies the reader to other processes: only the one that is asked writes
@@ -72,11 +75,12 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's name
         """Write what is due; everything before ``start`` is committed."""
         if self._clerk is None:
-            self._clerk = Clerk(self._plane, self._balancing)
+            self._clerk = Clerk(self._plane, self._balancing, driver=self._driver)
         return {OFFSET: self._clerk.write(start[OFFSET])}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """Return the orders of a batch."""
+        """Return the orders of a batch, which Spark has written down by now and is about to run."""
+        drivers.check(self._plane.place, self._driver)  # it may have slept since the batch was planned
         first, last = start[OFFSET], end[OFFSET]
         if self._log is None:
             self._log = self._plane.log()

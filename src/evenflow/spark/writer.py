@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from evenflow.errors import BadInput
+from evenflow.spark.drivers import take_over
 from evenflow.spark.query import BalancedQuery
 from evenflow.spark.session import check_workers
 from evenflow.spark.storage import checked_url
@@ -116,14 +117,16 @@ class Writer:
         plane = self._processed.plane(checkpoint).settle()
         # There the batch is run by another thread than the query's, and tasks do not hear its number.
         stamped = self._by_batch and type(spark).__module__.startswith("pyspark.sql.connect")
-        writer = self._processed.frame(plane, self._mode, stamped=stamped).writeStream
+        driver = take_over(plane.place)  # before Spark reads the checkpoint: an older driver must write no more
+        writer = self._processed.frame(plane, self._mode, driver=driver, stamped=stamped).writeStream
         for call in self._calls:
             writer = call(writer)
         writer = writer.outputMode(self._mode).option(CHECKPOINT, checkpoint)
         if self._name is not None:
             writer = writer.queryName(self._name)
         with _settings(spark, plane.lanes):
-            return BalancedQuery(begun(lambda: go(writer)), plane, spark)
+            query = begun(lambda: go(writer))
+        return BalancedQuery(query, plane, spark, driver, self._processed.balance.balancing.switchable)
 
     def _checkpoint(self, spark: SparkSession) -> str:
         given = self._options.get(CHECKPOINT)

@@ -280,10 +280,13 @@ def _session(session: SessionHistory) -> MoveSeen:
 def _draining(run: Run) -> set[str]:
     found: set[str] = set()
     for note in run.notes:
-        if note["kind"] == "request" and note.get("what") == "rest":
-            found.update(f"lane-{lane}" for lane in note["value"])
-        elif note["kind"] == "request" and note.get("what") == "use":
-            found.difference_update(f"lane-{lane}" for lane in note["value"])
+        lanes = note.get("value")
+        if note["kind"] != "request" or not isinstance(lanes, list):
+            continue
+        if note.get("what") == "rest":
+            found.update(f"lane-{lane}" for lane in lanes)
+        elif note.get("what") == "use":
+            found.difference_update(f"lane-{lane}" for lane in lanes)
     return found
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import getpass
 import json
+import os
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ from bokeh.layouts import column, row
 from bokeh.models import ColumnDataSource
 from bokeh.models.widgets import Button, DataTable, Div, NumberFormatter, Select, Spinner, TableColumn
 
+from evenflow.errors import BadInput
 from evenflow.policies import NAMES
+from evenflow.spark.requests import Askable, checked
 from evenflow.trace import Run
 from evenflow.web import board
 from evenflow.web.drawings import History, Loads, Map
@@ -130,10 +133,11 @@ class Controls:
 
     def __init__(self, followed: Followed) -> None:
         self.folder = followed.requests
+        self.askable = askable(followed)
         self.word = Div(text="")
         self.node = Select(title="lane", options=[])
         self.unit = Spinner(title="slice", low=0, value=0, width=90)
-        self.policy = Select(title="policy", options=sorted(NAMES), value="least_moves")
+        self.policy = Select(title="policy", options=sorted(self.askable.policies or NAMES), value="least_moves")
         self._waiting: tuple[str, Any] | None = None
         self.confirm = Button(label="confirm", button_type="danger", visible=False)
         self.confirm.on_click(self._confirmed)
@@ -142,7 +146,7 @@ class Controls:
             self._button("resume", lambda: ("paused", False)),
             self._button("drain lane", lambda: ("rest", [self._lane()])),
             self._button("use lane", lambda: ("use", [self._lane()])),
-            self._button("pin slice to lane", lambda: ("pin", [int(self.unit.value or 0), self._lane()])),
+            self._button("pin slice to lane", lambda: ("pin", [_whole(self.unit.value), self._lane()])),
             self._button("use policy", lambda: ("policy", self.policy.value)),
         ]
         parts = [self.node, self.unit, self.policy, *buttons, self.confirm]
@@ -155,15 +159,15 @@ class Controls:
             self.node.options = names
             self.node.value = self.node.value or (names[0] if names else None)
 
-    def _lane(self) -> int:
-        return int(str(self.node.value).rpartition("-")[2])
+    def _lane(self) -> int | None:
+        lane = str(self.node.value).rpartition("-")[2]
+        return int(lane) if lane.isdigit() else None
 
     def _button(self, label: str, asks: Callable[[], tuple[str, Any]]) -> Button:
         button = Button(label=label, margin=(22, 5, 5, 5))
 
         def clicked() -> None:
-            self._waiting = asks()
-            what, value = self._waiting
+            what, value = self._waiting = asks()
             self.word.text = f"{escape(label)}: {escape(what)} {escape(json.dumps(value))}?"
             self.confirm.visible = True
 
@@ -176,17 +180,43 @@ class Controls:
             return
         what, value = self._waiting
         self._waiting = None
-        ask(self.folder, what, value, by=f"{getpass.getuser()}, on the page")
+        try:
+            ask(self.folder, what, value, f"{getpass.getuser()}, on the page", self.askable)
+        except BadInput as error:
+            self.word.text = f"not asked: {escape(str(error))}"
+            return
         self.word.text = f"asked: {escape(what)} {escape(json.dumps(value))}; carried out before the next batch"
 
 
-def ask(folder: Path, what: str, value: Any, by: str) -> Path:
-    """Leave a request where a live query looks; it appears whole or not at all."""
+def askable(followed: Followed) -> Askable:
+    """Return what a live query has, as far as its run directory says."""
+    settings = followed.settings.get("settings", {})
+    own: Collection[str] = [settings.get("policy", ""), *settings.get("policies", ())]
+    return Askable(settings.get("slices"), settings.get("lanes"), {*NAMES, *own} - {""})
+
+
+def ask(folder: Path, what: str, value: Any, by: str, about: Askable) -> Path:
+    """Leave a request where a live query looks; it appears whole or not at all.
+
+    Raises
+    ------
+    BadInput
+        When the query could not carry it out.
+    """
+    request = checked({"what": what, "value": value, "by": by}, about)
     folder.mkdir(parents=True, exist_ok=True)
     name = f"{time.time_ns():020}-{uuid.uuid4().hex[:8]}"
     part = folder.parent / f".{name}"
-    part.write_text(json.dumps({"what": what, "value": value, "by": by}), encoding="utf-8")
+    with part.open("w", encoding="utf-8") as file:
+        file.write(json.dumps(request))
+        file.flush()
+        os.fsync(file.fileno())
     return part.rename(folder / name)
+
+
+def _whole(value: float | None) -> Any:
+    """Return what a person typed as a whole number, if it is one: an empty field is no slice."""
+    return int(value) if value is not None and value == int(value) else value
 
 
 def _head(followed: Followed) -> str:
