@@ -124,18 +124,23 @@ def _to_arrow(sender: str, cargo: Cargo, parcel: Parcel) -> bytes:
 
 def _from_arrow(content: bytes) -> tuple[str, int, tuple[int, ...], Parcel]:
     try:
-        with pa.ipc.open_stream(content) as reader:
-            if not reader.schema.equals(pa.schema(_SCHEMA)):
-                raise MalformedError("other columns than those of items")
-            table = reader.read_all()
-        table.validate(full=True)
+        table = _table(content)
         meta = loads((table.schema.metadata or {})[_META])
         sender, session = name(meta["sender"]), whole(meta["session"], 1)
         slices = distinct(meta["slices"], whole)
         parcel = Parcel(_state(decode(meta["state"])), ledger_from_json(meta["ledger"]), _items(table.to_pylist()))
-    except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
+    except Exception as error:  # Arrow alone raises OSError, MemoryError, KeyError and half a dozen of its own
         raise MalformedError(f"a cache of {len(content)} octets: {error}") from error
     return sender, session, slices, parcel
+
+
+def _table(content: bytes) -> Any:
+    with pa.ipc.open_stream(content) as reader:
+        if not reader.schema.equals(pa.schema(_SCHEMA)):
+            raise MalformedError("other columns than those of items")
+        table = reader.read_all()
+    table.validate(full=True)
+    return table
 
 
 def _state(state: Any) -> dict[str, Any]:

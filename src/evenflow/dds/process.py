@@ -140,18 +140,30 @@ class Process:
 
     def run(self) -> None:
         """Start every actor and go on until the end."""
-        for cell in self.cells:
-            self._give(cell, Started({} if cell.journal is None else cell.journal.started()))
+        self.start()
         while not self.stopping:
             due = self._timers[0][0] - time.time() if self._timers else LONGEST_WAIT
             self.bus.wait(min(LONGEST_WAIT, due))
-            for source in self.sources:
-                for cell, event in source():
-                    self._give(cell, event)
-            self._wake()
-            if self.each_turn is not None:
-                self.each_turn(time.time())
-            self.bus.incoming.tell()
+            self.turn()
+        self.end()
+
+    def start(self) -> None:
+        """Start every actor with what its journal has."""
+        for cell in self.cells:
+            self._give(cell, Started({} if cell.journal is None else cell.journal.started()))
+
+    def turn(self) -> None:
+        """Handle what arrived and what is due."""
+        for source in self.sources:
+            for cell, event in source():
+                self._give(cell, event)
+        self._wake()
+        if self.each_turn is not None:
+            self.each_turn(time.time())
+        self.bus.incoming.tell()
+
+    def end(self) -> None:
+        """Let go of everything."""
         self.bus.incoming.tell(last=True)
         if self.at_end is not None:
             self.at_end()
