@@ -12,9 +12,9 @@ from cyclonedds.idl.types import array, bounded_str, case, char, sequence, typed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenflow.dds.codec import MalformedError
 from evenflow.dds.columns import is_item, load_type, schema_of, struct_of
 from evenflow.dds.decode import Decoder
+from evenflow.dds.fields import MalformedError
 from evenflow.dds.idl import item_type
 from evenflow.errors import BadInput
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -90,3 +92,85 @@ def test_nobody_hears_of_what_is_not_on_disk(tmp_path):
     assert said == [1, 1, 2, 2, 3]  # committed, both acknowledgements in one, committed, the send, committed
     assert woken == [(1.0, "w")]
     journal.close()
+
+
+class CrashError(Exception):
+    """The process ends here."""
+
+
+def steps(monkeypatch, crash_at):
+    """Count everything that changes the disk, and end the process before step ``crash_at``."""
+    count = 0
+
+    def counted(function):
+        def step(*arguments, **options):
+            nonlocal count
+            count += 1
+            if count == crash_at:
+                raise CrashError
+            return function(*arguments, **options)
+
+        return step
+
+    for holder, name in ((os, "fsync"), (os, "fdatasync"), (Path, "rename"), (Path, "unlink")):
+        monkeypatch.setattr(holder, name, counted(getattr(holder, name)))
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("crash_at", range(1, 40))
+def test_a_crash_at_any_step_leaves_a_whole_journal(tmp_path, monkeypatch, crash_at, keep):
+    """Segments follow each other quickly here: there is always one that holds everything that was saved."""
+    said = []
+    journal = Journal(tmp_path, keep=keep, most=150)
+
+    def write():
+        for i in range(100):
+            journal.write({"a": i, "first": i // 50}, [])
+            said.append(i)
+
+    with monkeypatch.context() as patch:
+        steps(patch, crash_at)
+        pytest.raises(CrashError, write)
+    journal.close()
+    with closing(Journal(tmp_path)) as again:
+        assert again.saved.get("a") in ((said[-1], said[-1] + 1) if said else (None, 0))
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "without a line"),
+        (b"not json\n", "segment-00000001"),
+        (b'{"saved": {}, "remembered": []}\nnot json\n', "segment-00000001"),
+        (b'{"save": {"a": 1}}\n', "line 1"),
+        (b'{"saved": {"a": {"odd": 1}}, "remembered": []}\n', "odd"),
+        (b'{"saved": 3, "remembered": []}\n', "segment-00000001"),
+        (b"[]\n", "segment-00000001"),
+        (b'{"saved": {"a": NaN}, "remembered": []}\n', "NaN"),
+        (b'{"saved": {}, "remembered": []}\n{"notes": [{}]}\n', "kind"),
+    ],
+)
+def test_a_journal_that_cannot_be_read_is_one_sentence_and_is_left_alone(tmp_path, content, says):
+    segment = tmp_path / "segment-00000001.jsonl"
+    segment.write_bytes(content)
+    for _ in range(2):
+        with pytest.raises(BadInput, match=says):
+            Journal(tmp_path, notes=True)
+        assert segment.read_bytes() == content
+    assert [p.name for p in sorted(tmp_path.iterdir())] == ["lock", segment.name]
+
+
+def test_numbers_that_json_has_no_word_for_are_there_again(tmp_path):
+    journal = Journal(tmp_path)
+    journal.write({"a": {"mean": float("nan"), "most": [float("inf"), float("-inf")]}}, [])
+    journal.close()
+    with closing(Journal(tmp_path)) as again:
+        assert str(again.saved["a"]) == "{'mean': nan, 'most': [inf, -inf]}"
+
+
+def test_a_value_of_too_many_levels_is_refused_before_it_is_written(tmp_path):
+    deep = []
+    for _ in range(150):
+        deep = [deep]
+    with closing(Journal(tmp_path)) as journal, pytest.raises(TypeError, match="levels"):
+        journal.write({"a": deep}, [])

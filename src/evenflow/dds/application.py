@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
@@ -59,25 +59,3 @@ def load(name: str, where: str = "--app") -> Application:
     return Application(
         Topic.filtered(topic, listener, expression, parameters, balance=balance), kind, results, listener
     )
-
-
-class Outbox:
-    """What a listener published since the last commit: it goes out once the commit is on disk."""
-
-    def __init__(self, application: Application, write: Callable[[str, type, Any], object]) -> None:
-        self._results = application.results
-        self._write = write
-        self._waiting: list[tuple[str, Any]] = []
-        application.listener.publish = self.publish
-
-    def publish(self, topic: str, value: Any) -> None:
-        """Publish a value with the commit of the item at hand."""
-        if topic not in self._results:
-            raise BadInput(f"a result for {topic!r}", f"one of {sorted(self._results)}", "publish")
-        self._waiting.append((topic, value))
-
-    def flush(self) -> None:
-        """Write what waits."""
-        waiting, self._waiting = self._waiting, []
-        for topic, value in waiting:
-            self._write(topic, self._results[topic], value)

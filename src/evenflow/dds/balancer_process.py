@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from evenflow.dds.bus import Bus, ControlPort
 from evenflow.dds.journal import Journal
 from evenflow.dds.node_process import BALANCER
 from evenflow.dds.process import Cell, Process, received
+from evenflow.dds.recalled import check_notes
+from evenflow.dds.roles import for_balancer
 from evenflow.slices.algorithm import Algorithm
 from evenflow.slices.balancer import LoadBalancer
 from evenflow.slices.settings import BalancerSettings
@@ -20,9 +23,10 @@ class BalancerProcess:
         self, algorithm: Algorithm, settings: BalancerSettings, period_s: float, domain: int, state: Path, *, keep: bool
     ) -> None:
         self.bus = Bus(domain)
-        self.journal = Journal(state, notes=True, keep=keep)
-        self.port = ControlPort(self.bus, BALANCER, caches=False)
+        check = partial(check_notes, slices=settings.slices, where=state)
+        self.journal = Journal(state, notes=True, keep=keep, check=check)
         balancer = LoadBalancer(algorithm, settings, period_s)
+        self.port = ControlPort(self.bus, BALANCER, for_balancer(balancer, BALANCER), caches=False)
         self.cell = Cell(BALANCER, balancer, self.journal, self.port.send)
         self.process = Process(self.bus, [self.cell], [lambda: received(self.cell, self.port.arrived())], self._turn)
         self._told = 0.0
@@ -37,4 +41,4 @@ class BalancerProcess:
         if now - self._told >= 2.0:
             self._told = now
             record = {"kind": "traffic", "at": now, "sent": self.port.sent, "received": self.port.received}
-            self.journal.write({}, [record], sync=False)
+            self.journal.write({}, [{**record, "dropped": self.bus.incoming.total}], sync=False)

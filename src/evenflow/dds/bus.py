@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
+from cyclonedds._clayer import ddspy_take  # samples as octets, so that one that is malformed spoils no other
 from cyclonedds.core import DDSException, InstanceState, ReadCondition, SampleState, ViewState, WaitSet
 from cyclonedds.pub import DataWriter
 from cyclonedds.sub import DataReader
@@ -12,14 +13,18 @@ from cyclonedds.topic import Topic
 from cyclonedds.util import duration
 
 from evenflow.dds.cargo import Assembly, samples_of
-from evenflow.dds.codec import MalformedError, message_from_json, message_to_json
+from evenflow.dds.codec import message_from_json, message_to_json
 from evenflow.dds.domain import participant, reliable
-from evenflow.dds.idl import Acks, CacheTopic, Control, item_type, value_names
-from evenflow.slices.messages import Ack, Cargo, Item
+from evenflow.dds.fields import name as checked_name
+from evenflow.dds.idl import Acks, CacheTopic, Control
+from evenflow.dds.incoming import Incoming, sample_of
+from evenflow.slices.messages import Ack, Cargo
 
 CONTROL, ACKS, CACHES = "evenflow_control", "evenflow_acks", "evenflow_caches"
 AT_ONCE = 500  # samples taken from one reader before timers get their turn
 _ANY = SampleState.Any | ViewState.Any | InstanceState.Any
+T = TypeVar("T")
+Message = tuple[str, Any]  # a sender and what it said
 
 
 class Bus:
@@ -28,7 +33,7 @@ class Bus:
     def __init__(self, domain: int) -> None:
         self.participant = participant(domain)
         self.qos = reliable()
-        self.malformed = 0
+        self.incoming = Incoming()
         self.blocked = 0
         self._waitset = WaitSet(self.participant)
         self._conditions: dict[Any, Any] = {}
@@ -41,11 +46,11 @@ class Bus:
             self._topics[name] = Topic(self.participant, name, kind, qos=self.qos)
         return self._topics[name]
 
-    def writer(self, name: str, kind: type, owner: str = "") -> Any:
+    def writer(self, name: str, kind: type, owner: str = "", qos: Any = None) -> Any:
         """Return the writer of a topic; every ``owner`` has one of its own."""
         key = (name, owner)
         if key not in self._writers:
-            self._writers[key] = DataWriter(self.participant, self.topic(name, kind), qos=self.qos)
+            self._writers[key] = DataWriter(self.participant, self.topic(name, kind), qos=qos or self.qos)
         return self._writers[key]
 
     def open(self, name: str, kind: type, make_filter: Callable[[Any], Any] | None = None) -> tuple[Any, Any]:
@@ -84,22 +89,59 @@ class Bus:
             return False
         return True
 
-    def take(self, reader: Any) -> list[Any]:
-        """Take what is here, without the marks that a writer is gone."""
-        return [s for s in reader.take(AT_ONCE) if s.sample_info.valid_data]
+    def take(self, reader: Any, topic: str, read: Callable[[bytes], T]) -> Iterator[T]:
+        """Take what is here and return what ``read`` makes of it; what it refuses is dropped and counted."""
+        found = ddspy_take(reader._ref, _ANY, AT_ONCE)  # noqa: SLF001
+        if isinstance(found, int):
+            raise DDSException(found, f"while taking from topic {topic!r}")
+        # without the marks that a writer is gone
+        return self.incoming.admit(topic, (data for data, info in found if info.valid_data), read)
+
+
+class ControlReader:
+    """Reads control messages and cargoes for one actor.
+
+    Parameters
+    ----------
+    name
+        The actor's.
+    check
+        Refuses what the actor cannot use, given its sender; see :mod:`evenflow.dds.roles`.
+    """
+
+    def __init__(self, name: str, check: Callable[[str, Any], None]) -> None:
+        self.name = name
+        self._check = check
+        self._assembly = Assembly(name)
+
+    def control(self, data: bytes) -> Message | None:
+        """Read a sample of the control topic; ``None`` if it is for another."""
+        sample = sample_of(Control, data)
+        if sample.to != self.name:
+            return None
+        message = message_from_json(sample.body)
+        self._check(sample.sender, message)
+        return sample.sender, message
+
+    def cargo(self, data: bytes) -> Message | None:
+        """Read a sample of the cache topic; ``None`` if it is for another, or more parts are to come."""
+        complete = self._assembly.add(sample_of(CacheTopic, data))
+        if complete is not None:
+            self._check(*complete)
+        return complete
 
 
 class ControlPort:
     """Control messages, caches and acknowledgements of one actor."""
 
-    def __init__(self, bus: Bus, name: str, *, caches: bool) -> None:
+    def __init__(self, bus: Bus, name: str, check: Callable[[str, Any], None], *, caches: bool) -> None:
         self.bus = bus
         self.name = name
         self.sent = 0
         self.received = 0
+        self._read = ControlReader(name, check)
         self._control, _ = bus.open(CONTROL, Control)
         self._caches = bus.open(CACHES, CacheTopic)[0] if caches else None
-        self._assembly = Assembly(name)
         bus.writer(CONTROL, Control)
         if caches:  # now, so that readers know them when the first cache goes out
             bus.writer(CACHES, CacheTopic)
@@ -124,25 +166,14 @@ class ControlPort:
         """Tell publishers what is committed, in one sample."""
         self.bus.write(self.bus.writer(ACKS, Acks), Acks(self.name, items))
 
-    def arrived(self) -> Iterator[tuple[str, Any]]:
+    def arrived(self) -> Iterator[Message]:
         """Take the messages for this actor, each with its sender."""
-        for sample in self.bus.take(self._control):
-            if sample.to != self.name:
-                continue
-            self.received += 1
-            try:
-                yield sample.sender, message_from_json(sample.body)
-            except MalformedError:
-                self.bus.malformed += 1
-        for sample in self.bus.take(self._caches) if self._caches is not None else ():
-            try:
-                complete = self._assembly.add(sample)
-            except MalformedError:
-                self.bus.malformed += 1
-                continue
-            if complete is not None:
-                self.received += 1
-                yield complete
+        readers = [(self._control, CONTROL, self._read.control), (self._caches, CACHES, self._read.cargo)]
+        for reader, topic, read in readers:
+            for message in self.bus.take(reader, topic, read) if reader is not None else ():
+                if message is not None:
+                    self.received += 1
+                    yield message
 
 
 class AckPort:
@@ -154,25 +185,10 @@ class AckPort:
 
     def arrived(self) -> Iterator[tuple[str, Ack]]:
         """Take acknowledgements, each with its sender."""
-        for sample in self.bus.take(self._reader):
-            yield sample.sender, Ack(tuple(sample.items))
+        yield from self.bus.take(self._reader, ACKS, read_acks)
 
 
-def to_sample(item: Item, kind: type) -> Any:
-    """Return the sample of an item; its value is a mapping or an object of ``kind``."""
-    value = item.value
-    names = value_names(kind)
-    fields = [value[n] for n in names] if isinstance(value, Mapping) else [getattr(value, n) for n in names]
-    return item_type(kind)(item.id, item.settled, item.slice, item.cost, *fields)
-
-
-def to_item(sample: Any, topic: str, kind: type) -> Item:
-    """Return the item of a sample; its value is a mapping of plain data."""
-    value = {name: _plain(getattr(sample, name)) for name in value_names(kind)}
-    return Item(sample.item_id, sample.slice, topic, sample.settled, sample.cost, value)
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "__idl__"):
-        return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
-    return [_plain(part) for part in value] if isinstance(value, list) else value
+def read_acks(data: bytes) -> tuple[str, Ack]:
+    """Read a sample of the topic of acknowledgements."""
+    sample = sample_of(Acks, data)
+    return checked_name(sample.sender), Ack(tuple(sample.items))

@@ -9,7 +9,8 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 import pyarrow as pa
 
-from evenflow.dds.codec import MalformedError, decode, encode, ledger_from_json, ledger_to_json
+from evenflow.dds.codec import decode, encode, ledger_from_json, ledger_to_json, loads
+from evenflow.dds.fields import MalformedError, distinct, envelope, name, text, whole
 from evenflow.dds.idl import CacheTopic
 from evenflow.slices.ledger import Ledger
 from evenflow.slices.messages import Cargo, Item, Parcel
@@ -67,7 +68,7 @@ class Assembly:
 
     def __init__(self, receiver: str) -> None:
         self._me = halves(uuid_of(receiver))
-        self._parts: dict[tuple[str, int], dict[int, Parcel]] = {}
+        self._parts: dict[tuple[str, int, tuple[int, ...]], dict[int, Parcel]] = {}
 
     def add(self, sample: CacheTopic) -> tuple[str, Cargo] | None:
         """Take one sample; return sender and cargo when the last part is here.
@@ -83,23 +84,24 @@ class Assembly:
         sender, session, slices, parcel = _from_arrow(bytes(content))
         if halves(uuid_of(sender)) != (sample.mostSignificantBitsSenderId, sample.leastSignificantBitsSenderId):
             raise MalformedError(f"a cargo of {sender!r} under another's UUID")
-        if sample.sliceId not in slices:
-            raise MalformedError(f"slice {sample.sliceId} in a cargo of {slices}")
-        parts = self._parts.setdefault((sender, session), {})
+        if sample.sliceId not in slices or any(item.slice != sample.sliceId for item in parcel.cache):
+            raise MalformedError(f"slice {sample.sliceId} in a cargo of {slices}, or items of another slice")
+        key = (sender, session, slices)  # parts that name other slices are of another cargo
+        parts = self._parts.setdefault(key, {})
         parts[sample.sliceId] = parcel
         if len(parts) < len(slices):
             if len(self._parts) > MOST_UNFINISHED:
                 del self._parts[next(iter(self._parts))]
             return None
-        del self._parts[sender, session]
+        del self._parts[key]
         return sender, Cargo(session, {s: parts[s] for s in slices})
 
 
 def warm_up() -> None:
     """Pack and unpack a cargo: what Arrow loads on first use takes a second, which no session should wait for."""
-    cargo = Cargo(0, {0: Parcel({}, Ledger(), (Item(0, 0),))})
-    for sample in samples_of("", "", cargo):
-        Assembly("").add(sample)
+    cargo = Cargo(1, {0: Parcel({}, Ledger(), (Item(0, 0),))})
+    for sample in samples_of("a", "b", cargo):
+        Assembly("b").add(sample)
 
 
 def _to_arrow(sender: str, cargo: Cargo, parcel: Parcel) -> bytes:
@@ -110,9 +112,9 @@ def _to_arrow(sender: str, cargo: Cargo, parcel: Parcel) -> bytes:
         "state": encode(parcel.state),
         "ledger": ledger_to_json(parcel.ledger),
     }
-    rows = [item._replace(value=json.dumps(encode(item.value))) for item in parcel.cache]
+    rows = [item._replace(value=json.dumps(encode(item.value), allow_nan=False)) for item in parcel.cache]
     columns = [pa.array([getattr(row, name) for row in rows], kind) for name, kind in _SCHEMA]
-    schema = pa.schema(_SCHEMA, metadata={_META: json.dumps(meta)})
+    schema = pa.schema(_SCHEMA, metadata={_META: json.dumps(meta, allow_nan=False)})
     out = pa.BufferOutputStream()
     with pa.ipc.new_stream(out, schema) as writer:
         writer.write_batch(pa.record_batch(columns, schema=schema))
@@ -120,17 +122,37 @@ def _to_arrow(sender: str, cargo: Cargo, parcel: Parcel) -> bytes:
     return content
 
 
-def _from_arrow(content: bytes) -> tuple[str, int, list[int], Parcel]:
+def _from_arrow(content: bytes) -> tuple[str, int, tuple[int, ...], Parcel]:
     try:
-        with pa.ipc.open_stream(content) as reader:
-            table = reader.read_all()
-        table.validate(full=True)
-        meta = json.loads((table.schema.metadata or {})[_META])
-        items = tuple(
-            Item(**{**row, "value": decode(json.loads(row["value"]))})
-            for row in table.select([name for name, _ in _SCHEMA]).to_pylist()
-        )
-        parcel = Parcel(decode(meta["state"]), ledger_from_json(meta["ledger"]), items)
-        return str(meta["sender"]), int(meta["session"]), [int(s) for s in meta["slices"]], parcel
-    except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
+        table = _table(content)
+        meta = loads((table.schema.metadata or {})[_META])
+        sender, session = name(meta["sender"]), whole(meta["session"], 1)
+        slices = distinct(meta["slices"], whole)
+        parcel = Parcel(_state(decode(meta["state"])), ledger_from_json(meta["ledger"]), _items(table.to_pylist()))
+    except Exception as error:  # Arrow alone raises OSError, MemoryError, KeyError and half a dozen of its own
         raise MalformedError(f"a cache of {len(content)} octets: {error}") from error
+    return sender, session, slices, parcel
+
+
+def _table(content: bytes) -> Any:
+    with pa.ipc.open_stream(content) as reader:
+        if not reader.schema.equals(pa.schema(_SCHEMA)):
+            raise MalformedError("other columns than those of items")
+        table = reader.read_all()
+    table.validate(full=True)
+    return table
+
+
+def _state(state: Any) -> dict[str, Any]:
+    """Return what a slice's listeners know, by topic."""
+    if not isinstance(state, dict):
+        raise MalformedError("a state that is not by topic")
+    return {text(topic): part for topic, part in state.items()}
+
+
+def _items(rows: list[dict[str, Any]]) -> tuple[Item, ...]:
+    items = tuple(Item(**{**row, "value": decode(loads(row["value"]))}) for row in rows)
+    for item in items:
+        envelope(item.id, item.settled, item.slice, item.cost)
+        text(item.topic)
+    return items

@@ -4,20 +4,37 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
+from evenflow.dds.fields import (
+    LEAST_CAPACITY,
+    MOST_LOAD,
+    NUMBERS,
+    PUBLISHERS,
+    MalformedError,
+    distinct,
+    flag,
+    name,
+    pairs,
+    real,
+    shown,
+    text,
+    whole,
+)
 from evenflow.slices.balancer import Drain, Pause
 from evenflow.slices.handoff import State
 from evenflow.slices.ledger import Ledger
 from evenflow.slices.messages import Action, ActionKind, Confirm, Leave, Notification, Receipt, Refused, SliceState
+from evenflow.slices.session import ACTIONS
+
+DEEPEST = 100  # levels of a saved value; deeper ones would end a process where Python's own limit is
+MOST_SLICES = (1 << 31) - 1
 
 
-class MalformedError(ValueError):
-    """What arrived is not a message of this protocol."""
-
-
-def encode(value: Any) -> Any:
+def encode(value: Any, depth: int = 0) -> Any:
     """Return plain JSON data for a saved value.
 
     Examples
@@ -26,14 +43,19 @@ def encode(value: Any) -> Any:
     {1: ('node-1', (2, 3)), 's': <State.OWNING: 'owning'>}
     """
     kind = type(value)
+    if kind is float and not math.isfinite(value):
+        return {"float": str(value)}  # JSON has no word for it
     if value is None or kind in (bool, int, float, str):
         return value
+    if depth > DEEPEST:
+        msg = f"a value of more than {DEEPEST} levels can neither be saved nor travel"
+        raise TypeError(msg)
     if kind is list:
-        return [encode(part) for part in value]
+        return [encode(part, depth + 1) for part in value]
     if kind is tuple:
-        return {"tuple": [encode(part) for part in value]}
+        return {"tuple": [encode(part, depth + 1) for part in value]}
     if kind is dict:
-        return {"dict": [[encode(key), encode(part)] for key, part in value.items()]}
+        return {"dict": [[encode(key, depth + 1), encode(part, depth + 1)] for key, part in value.items()]}
     if kind is State:
         return {"state": value.value}
     if kind is Ledger:
@@ -44,19 +66,55 @@ def encode(value: Any) -> Any:
     raise TypeError(msg)
 
 
-def decode(value: Any) -> Any:
-    """Return what :func:`encode` was given."""
-    if isinstance(value, list):
-        return [decode(part) for part in value]
-    if not isinstance(value, dict):
+def decode(value: Any, depth: int = 0) -> Any:
+    """Return what :func:`encode` was given.
+
+    Raises
+    ------
+    MalformedError
+        When it is nothing that :func:`encode` makes.
+    """
+    if isinstance(value, str):
+        return text(value, MOST_SLICES)
+    if not isinstance(value, (list, dict)):
         return value
+    if depth > DEEPEST:
+        raise MalformedError(f"a value of more than {DEEPEST} levels")
+    if isinstance(value, list):
+        return [decode(part, depth + 1) for part in value]
     if len(value) != 1:
         raise MalformedError("an object with other than one tag")
     ((tag, content),) = value.items()
     try:
-        return _DECODERS[tag](content)
+        return _decoded(tag, content, depth + 1)
     except (KeyError, TypeError, ValueError) as error:
-        raise MalformedError(f"{tag!r}: {error}") from error
+        raise MalformedError(f"{shown(tag)}: {error}") from error
+
+
+def _decoded(tag: str, content: Any, depth: int) -> Any:
+    if tag == "tuple":
+        return tuple(decode(part, depth) for part in content)
+    if tag == "dict":
+        return {decode(key, depth): decode(part, depth) for key, part in content}
+    return _LEAVES[tag](content)
+
+
+def loads(data: str | bytes) -> Any:
+    """Read JSON that holds nothing but finite numbers.
+
+    Raises
+    ------
+    MalformedError
+        When it is malformed or nested too deeply.
+    """
+    try:
+        return json.loads(data, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:  # text that is no UTF-8 is a ValueError too
+        raise MalformedError(f"{shown(data)}: {error}") from error
+
+
+def _no_number(word: str) -> Any:
+    raise MalformedError(f"{word} is no number")
 
 
 def ledger_to_json(ledger: Ledger) -> dict[str, Any]:
@@ -64,75 +122,68 @@ def ledger_to_json(ledger: Ledger) -> dict[str, Any]:
     return {"marks": sorted(ledger.marks.items()), "done": sorted(ledger.done)}
 
 
-def ledger_from_json(content: Mapping[str, Any]) -> Ledger:
-    """Read a ledger."""
-    return Ledger({_int(p): _int(m) for p, m in content["marks"]}, [_int(i) for i in content["done"]])
+def ledger_from_json(content: Any) -> Ledger:
+    """Read a ledger.
+
+    Raises
+    ------
+    MalformedError
+        When it is none, or speaks of ids that no item has.
+    """
+    if not isinstance(content, Mapping) or set(content) != {"marks", "done"} or not isinstance(content["done"], list):
+        raise MalformedError(f"{shown(content)} is no ledger")
+    marks = pairs(content["marks"], partial(whole, high=PUBLISHERS - 1), partial(whole, high=NUMBERS))
+    return Ledger(marks, [whole(item) for item in content["done"]])
 
 
-_DECODERS: Mapping[str, Callable[[Any], Any]] = {
-    "tuple": lambda parts: tuple(decode(part) for part in parts),
-    "dict": lambda pairs: {decode(key): decode(part) for key, part in pairs},
+_LEAVES: Mapping[str, Callable[[Any], Any]] = {
     "state": State,
+    "float": lambda word: {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[word],
     "ledger": ledger_from_json,
-    "bytes": lambda text: base64.b64decode(text, validate=True),
+    "bytes": lambda word: base64.b64decode(word, validate=True),
 }
 
 
 # -- control messages ---------------------------------------------------------------------------
 
 
-def _int(value: Any) -> int:
-    if type(value) is not int:
-        raise MalformedError(f"{value!r} is no whole number")
-    return value
-
-
-def _str(value: Any) -> str:
-    if type(value) is not str:
-        raise MalformedError(f"{value!r} is no text")
-    return value
-
-
-def _number(value: Any) -> float:
-    if type(value) not in (int, float):
-        raise MalformedError(f"{value!r} is no number")
-    return float(value)
-
-
-def _bool(value: Any) -> bool:
-    if type(value) is not bool:
-        raise MalformedError(f"{value!r} is neither true nor false")
-    return value
-
-
 def _optional(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: None if value is None else read(value)
 
 
-def _ints(value: Any) -> tuple[int, ...]:
-    return tuple(_int(part) for part in value)
-
-
-def _properties(pairs: Any) -> dict[str, float]:
-    return {_str(name): _number(value) for name, value in pairs}
-
-
-def _loads(pairs: Any) -> dict[int, float]:
-    return {_int(s): _number(load) for s, load in pairs}
-
+_number = partial(whole, low=1)  # of a session or a step
+_slice = partial(whole, high=MOST_SLICES - 1)
+_load = partial(real, low=0.0, high=MOST_LOAD)
 
 _FIELDS: Mapping[type, tuple[Callable[[Any], Any], ...]] = {
-    Action: (_int, _int, ActionKind, _ints, _optional(SliceState), _optional(_str), _int),
-    Confirm: (_int, _int, _str, _str),
-    Receipt: (_int,),
-    Notification: (_str, _int, _properties, _loads, _number, _str),
+    Action: (
+        _number,
+        _number,
+        lambda value: ActionKind(whole(value)),
+        lambda value: distinct(value, _slice),
+        _optional(lambda value: SliceState(whole(value))),
+        _optional(name),
+        whole,
+    ),
+    Confirm: (_number, _number, text, text),
+    Receipt: (_number,),
+    Notification: (
+        name,
+        partial(whole, low=1, high=MOST_SLICES),
+        lambda value: pairs(value, name, partial(real, low=-MOST_LOAD, high=MOST_LOAD)),
+        lambda value: pairs(value, _slice, _load),
+        partial(real, low=LEAST_CAPACITY, high=MOST_LOAD),
+        text,
+    ),
     Leave: (),
-    Refused: (_str,),
-    Drain: (_str,),
-    Pause: (_bool,),
+    Refused: (text,),
+    Drain: (name,),
+    Pause: (flag,),
 }
 _KINDS: Mapping[str, Callable[..., Any]] = {kind.__name__: kind for kind in _FIELDS}
 _OUTCOMES = ("done", "refused", "shipped")
+_INSTRUCTIONS = {(order.step, order.kind, order.state) for order in ACTIONS.values()}
+_OF_THE_TRACE = {"kind", "at", "node", "load"}  # a sample's own words on the trace: no property may bear their names
 
 
 def message_to_json(message: Any) -> str:
@@ -147,7 +198,7 @@ def message_to_json(message: Any) -> str:
     return json.dumps([type(message).__name__, *parts], allow_nan=False)
 
 
-def message_from_json(text: str) -> Any:
+def message_from_json(body: str) -> Any:
     """Read a control message; every field is checked.
 
     Raises
@@ -156,12 +207,34 @@ def message_from_json(text: str) -> Any:
         When the text is none.
     """
     try:
-        name, *parts = json.loads(text)
-        kind = _KINDS[name]
+        word, *parts = loads(body)
+        kind = _KINDS[word]
         readers = _FIELDS[kind]  # type: ignore[index]  # the kinds are the keys
         message = kind(*(read(part) for read, part in zip(readers, parts, strict=True)))
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise MalformedError(f"{text[:80]!r}: {error}") from error
+    except (ValueError, TypeError, KeyError) as error:
+        raise MalformedError(f"{shown(body)}: {error}") from error
     if isinstance(message, Confirm) and message.outcome not in _OUTCOMES:
-        raise MalformedError(f"an outcome {message.outcome!r}")
+        raise MalformedError(f"an outcome {shown(message.outcome)}")
+    if isinstance(message, Action):
+        _check_action(message)
+    if isinstance(message, Notification):
+        _check_notification(message)
     return message
+
+
+def _check_action(action: Action) -> None:
+    """Refuse an action that no session has: its step says what it is."""
+    if (action.step, action.kind, action.state) not in _INSTRUCTIONS:
+        raise MalformedError(f"{action.kind.name} to {action.state} as step {action.step}")
+    if (action.kind is ActionKind.SEND_CACHE_TO_NODE) != (action.taker is not None):
+        raise MalformedError(f"{action.kind.name} with the taker {action.taker!r}")
+    if action.over > action.session:
+        raise MalformedError(f"session {action.session}, although all below {action.over} have ended")
+
+
+def _check_notification(heard: Notification) -> None:
+    beyond = [s for s in heard.slice_loads if s >= heard.slice_count]
+    if beyond:
+        raise MalformedError(f"the load of slice {beyond[0]} of {heard.slice_count}")
+    if "cpu" not in heard.properties or _OF_THE_TRACE & set(heard.properties):
+        raise MalformedError(f"the properties {sorted(heard.properties)[:10]}")

@@ -26,10 +26,14 @@ from evenflow.dds.bus import ACKS
 from evenflow.dds.columns import is_item
 from evenflow.dds.decode import Decoder
 from evenflow.dds.domain import PATIENT, participant, quality, reliable
+from evenflow.dds.fields import MOST_COST, MalformedError
 from evenflow.dds.idl import Acks
+from evenflow.dds.incoming import Incoming
 from evenflow.dds.remembered import ID, Items, Memory, Nothing, Samples
 from evenflow.dds.segments import Piece, Segments
 from evenflow.dds.types_on_wire import Publications
+from evenflow.errors import BadInput
+from evenflow.slices.ledger import ID_BITS
 
 AT_ONCE = 1000  # samples of one call
 HELD = 10_000  # samples that Cyclone's reader holds for us; it refuses more
@@ -75,12 +79,19 @@ class Collector:
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
         self.segments = Segments(wanted.journal)
+        self.incoming = Incoming()
         self._decoder = Decoder(wanted.kind)
-        self._memory = self._remembered()
+        try:
+            self._memory = self._remembered()
+        except (MalformedError, pa.ArrowException, KeyError, ValueError) as error:
+            self.segments.close()
+            given = f"files that cannot be read ({error})"
+            raise BadInput(given, "a journal that evenflow wrote", f"journal '{wanted.journal}'") from error
         self._lock = threading.Lock()  # what is remembered and what is on disk change together
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dds-collector", daemon=True)
         self._failure: BaseException | None = None
+        self._acks: Any = None
         self.repeated = 0
         self.arrived_at = time.monotonic()
 
@@ -93,7 +104,6 @@ class Collector:
         topic: Any = Topic(self._participant, wanted.topic, wanted.kind, qos=quality(wanted.policies))
         self._reader: Any = DataReader(self._participant, topic, qos=qos)
         self._publications = Publications(self._participant, wanted.topic, wanted.kind, self._reader)
-        self._acks: Any = None
         if wanted.acknowledge and is_item(wanted.kind):
             acks: Any = Topic(self._participant, ACKS, Acks, qos=reliable())
             self._acks = DataWriter(self._participant, acks, qos=reliable())
@@ -107,8 +117,8 @@ class Collector:
 
         Raises
         ------
-        BadInput, MalformedError
-            What stopped the collector: a publisher of another type, a sample that is none.
+        BadInput
+            What stopped the collector: a publisher of another type.
         """
         if self._failure is not None:
             raise self._failure
@@ -132,6 +142,7 @@ class Collector:
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(10)
+        self.incoming.tell(last=True)
         self.segments.close()
 
     def _remembered(self) -> Memory:
@@ -156,6 +167,7 @@ class Collector:
                     check_at = now + CHECK_S
                     self._publications.check()
                     self._publications.check_quality()
+                    self.incoming.tell()
                 with self._lock:
                     room = self.wanted.most - (self.segments.end - self.segments.first)
                 if room <= 0:
@@ -163,7 +175,7 @@ class Collector:
                     continue
                 taken = self._take(min(room, LARGEST))
                 if taken:
-                    self._store(taken)
+                    self.store(taken)
         except BaseException as error:  # noqa: BLE001 - it is raised again where Spark asks
             self._failure = error
 
@@ -186,32 +198,68 @@ class Collector:
                 self._waitset.wait(duration(microseconds=max(1, int(left * 1e6))))
         return taken
 
-    def _store(self, taken: list[tuple[bytes, Any]]) -> None:
-        batch = self._decoder.batch([data for data, _ in taken])
-        ids = batch.column("item_id").to_pylist() if self._acks is not None else []
+    def store(self, taken: list[tuple[bytes, Any]]) -> None:
+        """Put serialised samples on disk, each with what Cyclone says of it; what does not fit is dropped and counted."""
         wanted = self.wanted
+        taken, batch = self._decoded(taken)
+        ids = batch.column("item_id").to_pylist() if is_item(wanted.kind) else []
         if wanted.keep is not None:
-            mask = np.asarray(wanted.keep(batch), np.bool_)
-            batch = batch.filter(pa.array(mask))
-            taken = [sample for sample, good in zip(taken, mask.tolist(), strict=True) if good]
+            taken, batch = _kept(taken, batch, np.asarray(wanted.keep(batch), np.bool_))
+        slices, placed = self._slices(batch)
+        if not placed.all():
+            lost = set(batch.filter(pa.array(~placed)).column("item_id").to_pylist()) if ids else set()
+            ids = [item for item in ids if item not in lost]  # its publisher may not believe that somebody has it
+            taken, batch = _kept(taken, batch, placed)
         self.arrived_at = time.monotonic()
         with self._lock:
             new, identities = self._memory.new(taken, batch)
             self.repeated += len(new) - int(new.sum())
-            rows = self._columns(batch, identities).filter(pa.array(new))
+            rows = self._columns(batch, slices, identities).filter(pa.array(new))
             if rows.num_rows:
                 self.segments.append(rows)
-        if ids:
+        if ids and self._acks is not None:
             self._acknowledge(ids)
 
-    def _columns(self, batch: Any, identities: Any) -> Any:
+    def _decoded(self, taken: list[tuple[bytes, Any]]) -> tuple[list[tuple[bytes, Any]], Any]:
+        """Return the samples that fit, and their columns."""
+        decoder, topic = self._decoder, self.wanted.topic
+        try:
+            batch = decoder.batch([data for data, _ in taken])
+        except MalformedError:  # one of them; which one, only each by itself tells
+            taken = list(self.incoming.admit(topic, taken, lambda sample: (decoder.batch([sample[0]]), sample)[1]))
+            batch = decoder.batch([data for data, _ in taken])
+        if not is_item(self.wanted.kind):
+            return taken, batch
+        right = _right_envelopes(batch)
+        if not right.all():
+            self.incoming.drop(topic, "an id, slice or cost that no item has", len(right) - int(right.sum()))
+        return _kept(taken, batch, right)
+
+    def _slices(self, batch: Any) -> tuple[Any, Any]:
+        """Return the slice of each row that has one, if slices are wanted, and a mask of those rows."""
+        assign = self.wanted.slice_of
+        if assign is None:
+            return None, np.ones(batch.num_rows, np.bool_)
+        try:
+            return np.asarray(assign(batch), np.int32), np.ones(batch.num_rows, np.bool_)
+        except BadInput:  # one of them; which one, only each by itself tells
+            placed = np.zeros(batch.num_rows, np.bool_)
+            slices = []
+            for row in range(batch.num_rows):
+                try:
+                    slices.append(int(np.asarray(assign(batch.slice(row, 1)))[0]))
+                    placed[row] = True
+                except BadInput as error:
+                    self.incoming.drop(self.wanted.topic, str(error))
+            return np.array(slices, np.int32), placed
+
+    def _columns(self, batch: Any, slices: Any, identities: Any) -> Any:
         names, arrays = list(batch.schema.names), list(batch.columns)
-        if self.wanted.slice_of is not None:
-            slices = pa.array(np.asarray(self.wanted.slice_of(batch), np.int32))
+        if slices is not None:
             if "slice" in names:
-                arrays[names.index("slice")] = slices
+                arrays[names.index("slice")] = pa.array(slices)
             else:
-                names, arrays = [*names, "slice"], [*arrays, slices]
+                names, arrays = [*names, "slice"], [*arrays, pa.array(slices)]
         return pa.record_batch([*arrays, pa.array(identities, pa.int64())], names=[*names, ID])
 
     def _acknowledge(self, ids: list[int]) -> None:
@@ -222,3 +270,17 @@ class Collector:
             except DDSException as error:
                 if error.code != DDSException.DDS_RETCODE_TIMEOUT:
                     raise  # a publisher that does not listen now writes again, and is told again
+
+
+def _kept(taken: list[tuple[bytes, Any]], batch: Any, mask: Any) -> tuple[list[tuple[bytes, Any]], Any]:
+    if mask.all():
+        return taken, batch
+    return [sample for sample, good in zip(taken, mask.tolist(), strict=True) if good], batch.filter(pa.array(mask))
+
+
+def _right_envelopes(batch: Any) -> Any:
+    """Say of each item what :func:`evenflow.dds.fields.envelope` says, of all at once."""
+    names = ("item_id", "settled", "slice", "cost")
+    ids, settled, slices, cost = (batch.column(name).to_numpy(zero_copy_only=False) for name in names)
+    numbers = ids & ((1 << ID_BITS) - 1)
+    return (ids >= 0) & (settled >= 0) & (settled <= numbers) & (slices >= 0) & (cost >= 0.0) & (cost <= MOST_COST)

@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 from cyclonedds.idl import IdlStruct, types
 
-from evenflow.dds.codec import MalformedError
 from evenflow.dds.columns import WIDE, hints_of, is_octet, part_of, schema_of, stripped
+from evenflow.dds.fields import MalformedError
+from evenflow.dds.incoming import sample_of
 
 HEADER = 4  # octets before a sample's first field; alignment counts from after them
 _PLAIN_LITTLE = b"\x00\x01"
@@ -66,8 +67,11 @@ class Decoder:
         else:
             rows = [self._leaves(sample) for sample in samples]
             columns = iter(zip(*rows, strict=True) if rows else [() for _ in range(_width(self._hints.values()))])
-        arrays = [_array(hint, self.schema.field(name).type, columns) for name, hint in self._hints.items()]
-        return pa.record_batch(arrays, schema=self.schema)
+        try:
+            arrays = [_array(hint, self.schema.field(name).type, columns) for name, hint in self._hints.items()]
+            return pa.record_batch(arrays, schema=self.schema)
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            raise MalformedError(f"a sample of {self.kind.__name__} that has no columns ({error})") from error
 
     def _at_once(self, samples: Sequence[bytes]) -> list[Any]:
         """Read samples of one fixed layout as one structured array."""
@@ -92,8 +96,8 @@ class Decoder:
             if self._parts is not None and sample[:2] == _PLAIN_LITTLE:
                 _read(self._parts, sample, 0, out)
             else:
-                _flatten(self.kind.deserialize(sample), self._hints, out)
-        except (struct.error, ValueError, IndexError, TypeError) as error:
+                _flatten(sample_of(self.kind, sample), self._hints, out)
+        except (struct.error, ValueError, IndexError, TypeError, AttributeError) as error:
             raise MalformedError(f"a sample that is no {self.kind.__name__} ({error})") from error
         return out
 

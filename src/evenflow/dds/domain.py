@@ -110,3 +110,19 @@ def reliable(blocking_s: float = 1.0) -> Any:
         Policy.History.KeepAll,
         Policy.Durability.Volatile,
     )
+
+
+def received(writer: Any, within_s: float) -> bool:
+    """Say whether all readers of a writer have received everything within so many seconds.
+
+    The binding's own ``wait_for_acks`` fails with an ``AttributeError`` when the time is over.
+
+    Raises
+    ------
+    DDSException
+        When Cyclone cannot tell.
+    """
+    code = writer._wait_for_acks(writer._ref, int(within_s * 1e9))  # noqa: SLF001
+    if code not in (0, DDSException.DDS_RETCODE_TIMEOUT):
+        raise DDSException(code, "while waiting for readers")
+    return bool(code == 0)

@@ -9,7 +9,8 @@ from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from cyclonedds.idl import IdlStruct, make_idl_struct
-from cyclonedds.idl.types import float64, int32, int64, sequence, uint8
+from cyclonedds.idl.annotations import key
+from cyclonedds.idl.types import byte, float64, int32, int64, sequence, uint8
 
 from evenflow.errors import BadInput
 
@@ -37,19 +38,21 @@ class Acks(IdlStruct, typename="evenflow.Acks"):
 
 
 @dataclass
-class CacheTopic(IdlStruct, typename="evenflow.CacheTopic"):
-    """The cache of one slice on its way from giver to taker: the fields of Figure 21.
+class CacheTopic(IdlStruct, typename="CacheTopic"):
+    """The cache of one slice on its way from giver to taker: the type of Figure 21, its name, key and fields.
 
+    IDL's ``octet`` is ``byte`` here; Cyclone does not connect it with a sequence of ``uint8``.
     What the thesis leaves out (the session, the slice's state, its ledger) travels in the metadata of the Arrow schema,
     so that the type stays the published one.
     """
 
     sliceId: int32  # noqa: N815 - the published name
+    key("sliceId")
     leastSignificantBitsSenderId: int64  # noqa: N815
     mostSignificantBitsSenderId: int64  # noqa: N815
     leastSignificantBitsReceiverId: int64  # noqa: N815
     mostSignificantBitsReceiverId: int64  # noqa: N815
-    dataItemCollection: sequence[uint8]  # type: ignore[type-arg]  # noqa: N815
+    dataItemCollection: sequence[byte]  # type: ignore[type-arg]  # noqa: N815
 
 
 @cache

@@ -9,11 +9,12 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from evenflow.dds.codec import decode, encode
+from evenflow.dds.codec import decode, encode, loads
+from evenflow.dds.fields import MalformedError
 from evenflow.errors import BadInput
 
 REMEMBERED = frozenset({"session", "node", "request"})  # notes from which a balancer starts again
@@ -32,9 +33,24 @@ class Journal:
         Whether old segments stay, for who wants to read everything that was ever noted.
     most
         A segment of more octets is followed by a new one.
+    check
+        Refuses what a journal gave back, by raising ``BadInput``; the journal is then left as it was.
+
+    Raises
+    ------
+    BadInput
+        When the directory cannot be written or is in use, or a line of the journal cannot be read.
     """
 
-    def __init__(self, directory: Path, *, notes: bool = False, keep: bool = False, most: int = 16 << 20) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        notes: bool = False,
+        keep: bool = False,
+        most: int = 16 << 20,
+        check: Callable[[Journal], object] | None = None,
+    ) -> None:
         self._directory = directory
         self._with_notes = notes
         self._keep = keep
@@ -52,9 +68,15 @@ class Journal:
             self._lock.close()
             raise BadInput(f"'{directory}'", "a state that no running process uses", "--state") from None
         segments = sorted(directory.glob("segment-*.jsonl"))
-        if segments:
-            self._recall(segments[-1])
-        self._number = int(segments[-1].stem.rpartition("-")[2]) if segments else 0
+        self._number = 0
+        try:
+            if segments:
+                self._take_up(segments[-1])
+            if check is not None:
+                check(self)
+        except BadInput:
+            self._lock.close()
+            raise
         self._begin()
 
     def started(self) -> dict[str, Any]:
@@ -118,9 +140,19 @@ class Journal:
         finally:
             os.close(handle)
 
+    def _take_up(self, segment: Path) -> None:
+        try:
+            self._number = int(segment.stem.rpartition("-")[2])
+            self._recall(segment)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            allowed = "a journal that evenflow wrote; start with another directory, or mend this one"
+            raise BadInput(f"{segment.name} ({error})", allowed, f"state '{self._directory}'") from error
+
     def _recall(self, segment: Path) -> None:
-        for line in lines_of(segment):
-            if "saved" in line:
+        for number, line in enumerate(lines_of(segment)):
+            if (number == 0) != ("saved" in line):
+                raise MalformedError(f"line {number + 1} is not where it belongs")
+            if number == 0:
                 self.saved = {key: decode(value) for key, value in line["saved"].items()}
                 self.notes = list(line["remembered"])
             self._apply({key: decode(value) for key, value in line.get("save", {}).items()})
@@ -132,7 +164,9 @@ def lines_of(segment: Path) -> list[dict[str, Any]]:
     """Read the complete lines of a segment; only the last may be cut off."""
     *whole, rest = segment.read_bytes().split(b"\n")
     del rest  # empty, or what a crash cut off
-    return [json.loads(line) for line in whole]
+    if not whole:
+        raise MalformedError("a segment without a line")
+    return [loads(line) for line in whole]
 
 
 def notes_of(directory: Path) -> list[dict[str, Any]]:

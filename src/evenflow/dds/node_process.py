@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from evenflow.actor import Received
-from evenflow.dds.application import Application, Outbox
-from evenflow.dds.bus import Bus, ControlPort, to_sample
+from evenflow.dds.application import Application
+from evenflow.dds.bus import Bus, ControlPort
 from evenflow.dds.cargo import warm_up
+from evenflow.dds.domain import received as received_by_all
+from evenflow.dds.domain import reliable
+from evenflow.dds.fields import MalformedError
+from evenflow.dds.fields import name as checked_name
 from evenflow.dds.idl import item_type
 from evenflow.dds.journal import Journal
 from evenflow.dds.process import Cell, Process, received
 from evenflow.dds.readers import SliceReaders
+from evenflow.dds.recalled import check_saved
+from evenflow.dds.results import MATCH_S, Results
+from evenflow.dds.roles import for_node
+from evenflow.dds.seen import Seen
+from evenflow.errors import BadInput
 from evenflow.slices.balancer import Drain
-from evenflow.slices.ledger import item_id
-from evenflow.slices.messages import Item, Refused
+from evenflow.slices.messages import Refused
 from evenflow.slices.node import ProcessingNode
 from evenflow.slices.readers import Listen
 from evenflow.slices.settings import NodeSettings
 
 BALANCER = "balancer"
-MATCH_S = 3.0  # how long a process looks for others before it begins
+WRITE_S = 0.05  # how long a result waits for a reader that is full, before the node does something else
 SETTLED = 1.0  # seconds after the last change of the filter from which its samples are counted
 
 
@@ -35,18 +44,20 @@ class NodeProcess:
     def __init__(
         self, name: str, application: Application, settings: NodeSettings, domain: int, state: Path, *, keep: bool
     ) -> None:
+        _check_name(name)
         self.name = name
+        topic = application.topic
         self.bus = Bus(domain)
-        self.journal = Journal(state, keep=keep)
-        self.port = ControlPort(self.bus, name, caches=True)
-        kinds = {application.topic.name: (application.kind, application.topic.balance)}
+        check = partial(check_saved, application=application, slices=settings.slices, where=state)
+        self.journal = Journal(state, keep=keep, check=check)
+        kinds = {topic.name: (application.kind, topic.balance)}
         self.readers = SliceReaders(self.bus, kinds, settings.slices, settings.overlap_s)
         me = psutil.Process()
         me.cpu_percent()  # the first reading is 0 by definition
         probes = {"cpu": me.cpu_percent, "memory": lambda: me.memory_info().rss / 2**20}
-        self.node = ProcessingNode(name, [application.topic], settings, balancer=BALANCER, probes=probes)
-        self._published = 0
-        outbox = Outbox(application, self._publish)
+        self.node = ProcessingNode(name, [topic], settings, balancer=BALANCER, probes=probes)
+        self.port = ControlPort(self.bus, name, for_node(self.node, {topic.name: application.kind}), caches=True)
+        self.results = Results(application, self.journal, _Writers(self.bus, application.results), time.time())
         self.cell = Cell(
             name,
             self.node,
@@ -54,9 +65,12 @@ class NodeProcess:
             self.port.send,
             self.port.acknowledge,
             {Listen: lambda command: self.readers.listen(command.slices, time.time())},
-            outbox.flush,
+            saving=self.results.saving,
+            committed=lambda: self.results.turn(time.time()),
         )
-        self.process = Process(self.bus, [self.cell], [self._control, self._items], self._turn)
+        sources = [self._control, self._items if topic.balance else self._items_for_all]
+        self.process = Process(self.bus, [self.cell], sources, self._turn, lambda: self.results.close(time.time()))
+        self._seen = Seen()
         self._counted = {"taken": 0, "own": 0, "from": 0.0}
         self._asked = 0.0
         self.refused = ""
@@ -69,13 +83,12 @@ class NodeProcess:
             time.sleep(0.02)
         self.process.run()
 
-    def _control(self) -> list[tuple[Cell, Any]]:
-        events = received(self.cell, self.port.arrived())
-        for _, event in events:
+    def _control(self) -> Iterator[tuple[Cell, Any]]:
+        for cell, event in received(self.cell, self.port.arrived()):
             if type(event.message) is Refused:
                 self.refused = event.message.why
                 self.process.stop()
-        return events
+            yield cell, event
 
     def _items(self) -> Iterable[tuple[Cell, Any]]:
         for item in self.readers.arrived():
@@ -83,8 +96,19 @@ class NodeProcess:
             self._counted["own"] += item.slice in self.node.held
             yield self.cell, Received("", item)
 
+    def _items_for_all(self) -> Iterable[tuple[Cell, Any]]:
+        """Take items that every node sees: each once, acknowledged when the listener has had it."""
+        handled = []
+        for item in self.readers.arrived():
+            handled.append(item.id)
+            if self._seen.add(item.id):
+                yield self.cell, Received("", item)
+        if handled:
+            self.port.acknowledge(handled)
+
     def _turn(self, now: float) -> None:
         self.readers.close_due(now)
+        self.results.turn(now)
         if self.node.leaving:
             self.process.stop()
         elif self.process.asked_to_leave and now >= self._asked:
@@ -100,10 +124,36 @@ class NodeProcess:
             taken, own = self._counted["taken"], self._counted["own"]
             seen, passed = self.readers.counts()
             record = {"kind": "filter", "at": now, "node": self.name, "taken": taken, "own": own}
-            self.journal.write({}, [{**record, "seen": seen, "passed": passed}], sync=False)
+            record |= {"seen": seen, "passed": passed, "dropped": self.bus.incoming.total}
+            self.journal.write({}, [record], sync=False)
         self._counted = {"taken": 0, "own": 0, "from": now}
 
-    def _publish(self, topic: str, kind: type, value: Any) -> None:
-        item = Item(item_id(0, self._published), 0, topic, value=value)
-        self._published += 1
-        self.bus.write(self.bus.writer(topic, item_type(kind)), to_sample(item, kind))
+
+class _Writers:
+    """The writers of a node's results; made before the first result, so that readers know them by then."""
+
+    def __init__(self, bus: Bus, kinds: Mapping[str, type]) -> None:
+        self._bus = bus
+        qos = reliable(WRITE_S)
+        self._writers = {topic: bus.writer(topic, item_type(kind), "results", qos) for topic, kind in kinds.items()}
+
+    def readers(self, topic: str) -> bool:
+        """Say whether a reader is there."""
+        return bool(self._writers[topic].get_matched_subscriptions())
+
+    def write(self, topic: str, sample: Any) -> bool:
+        """Write; say whether the transport took it."""
+        return self._bus.write(self._writers[topic], sample)
+
+    def received(self, topic: str, wait_s: float) -> bool:
+        """Say whether every reader has everything."""
+        return received_by_all(self._writers[topic], wait_s)
+
+
+def _check_name(name: str) -> None:
+    try:
+        checked_name(name)
+    except MalformedError as error:
+        raise BadInput(repr(name), f"a name ({error})", "--name") from error
+    if name == BALANCER:
+        raise BadInput(repr(name), "another name: the balancer has this one", "--name")

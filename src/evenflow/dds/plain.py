@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from evenflow.dds.bus import Bus, to_sample
+from evenflow.dds.bus import Bus
+from evenflow.dds.domain import received
+from evenflow.dds.fields import PUBLISHERS
 from evenflow.dds.idl import item_type, value_names
 from evenflow.dds.readers import SliceReaders
+from evenflow.dds.results import draw_publisher
+from evenflow.dds.seen import Seen
 from evenflow.dds.types_on_wire import Publications
+from evenflow.dds.values import to_sample
 from evenflow.dds.writers import WritersProcess
 from evenflow.errors import BadInput, nearest
 from evenflow.slices.assignment import parse_assignment
@@ -21,7 +25,6 @@ from evenflow.slices.publisher import Due
 from evenflow.slices.topics import Count, Topic
 
 Assign = str | Callable[[Any], Any] | None
-REMEMBERED = 100_000  # ids by which a subscriber tells copies; two readers overlap for far fewer items
 _CHECK_S = 0.2
 
 
@@ -46,7 +49,7 @@ def publish(
     assign
         Which slice an item belongs to: a function of the object, or a specification such as ``modulo:sensor``.
     publisher
-        The high part of the ids, one per publisher; drawn from Cyclone's own random identity if not given.
+        The high part of the ids, one per publisher; drawn by chance if not given.
     readers
         Wait until so many readers are there: what is written before goes to nobody.
     committed
@@ -68,14 +71,16 @@ def publish(
     first = next(iterator, None)
     if first is None:
         return 0
+    number = draw_publisher() if publisher is None else publisher
+    if not 0 <= number < PUBLISHERS:
+        raise BadInput(str(publisher), f"a whole number from 0 to {PUBLISHERS - 1}", "publisher")
     kind: Any = type(first)
     struct = item_type(kind)
     slice_of = _assignment(assign, slices, kind)
     if committed:
-        return _publish_committed(topic, kind, _chained(first, iterator), slice_of, domain, publisher, patience_s)
+        return _publish_committed(topic, kind, _chained(first, iterator), slice_of, domain, number, patience_s)
     bus = Bus(domain)
     writer = bus.writer(topic, struct)
-    number = _number(bus) if publisher is None else publisher
     _until(lambda: len(writer.get_matched_subscriptions()) >= readers, patience_s, f"nobody reads topic {topic!r}")
     count = 0
     for value in _chained(first, iterator):
@@ -85,23 +90,20 @@ def publish(
             msg = f"a reader of topic {topic!r} is full and does not read"
             raise TimeoutError(msg)
         count += 1
-    from cyclonedds.util import duration  # noqa: PLC0415
-
-    if not writer.wait_for_acks(duration(seconds=patience_s)):
+    if not received(writer, patience_s):
         msg = f"not every reader of topic {topic!r} received everything within {patience_s:g} s"
         raise TimeoutError(msg)
     return count
 
 
 def _publish_committed(
-    topic: str, kind: type, values: Iterator[Any], slice_of: Any, domain: int, publisher: int | None, patience_s: float
+    topic: str, kind: type, values: Iterator[Any], slice_of: Any, domain: int, number: int, patience_s: float
 ) -> int:
     def schedule() -> Iterator[Due]:
         for count, value in enumerate(values):
             _check_kind(value, kind, count)
             yield Due(time.time(), slice_of(value), topic=topic, value=value)
 
-    number = int(time.time_ns() & 0x3FFFFF) if publisher is None else publisher
     process = WritersProcess({number: schedule()}, {topic: kind}, domain, None, items=None, patience_s=patience_s)
     left = process.run()
     if left:
@@ -131,7 +133,7 @@ class Subscription:
         self._slices = slices
         self._on_data, self._on_correlating_data = on_data, on_correlating_data
         self._accepts = accepts
-        self._seen: OrderedDict[int, None] = OrderedDict()
+        self._seen = Seen()
         self._check_at = 0.0
         self._own: frozenset[int] | None = None
         self.change(own)
@@ -148,6 +150,11 @@ class Subscription:
         """Return how many samples reached the filters, and how many they let through."""
         return self._readers.counts()
 
+    @property
+    def dropped(self) -> int:
+        """How many samples did not fit and were dropped."""
+        return self._bus.incoming.total
+
     def poll(self, seconds: float = 0.1) -> int:
         """Wait for items at most so long, and hand over what is here; return how many.
 
@@ -162,9 +169,10 @@ class Subscription:
             self._check_at = now + _CHECK_S
             self._publications.check()
         handed = 0
-        for item in self._readers.arrived():
+        for item in self._readers.arrived(any_slice=self._own is None):
             handed += self._hand(item)
         self._readers.close_due(now)
+        self._bus.incoming.tell()
         return handed
 
     def run(self, seconds: float) -> int:
@@ -176,11 +184,8 @@ class Subscription:
         return handed
 
     def _hand(self, item: Item) -> bool:
-        if item.id in self._seen or not self._accepts.wants(item):
+        if not self._accepts.wants(item) or not self._seen.add(item.id):
             return False
-        self._seen[item.id] = None
-        if len(self._seen) > REMEMBERED:
-            self._seen.popitem(last=False)
         if self._own is None or item.slice in self._own:
             self._on_data(item)
         elif self._on_correlating_data is not None:
@@ -262,11 +267,6 @@ def _check_kind(value: Any, kind: type, count: int) -> None:
 def _chained(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
     yield first
     yield from rest
-
-
-def _number(bus: Bus) -> int:
-    """Return a number of 22 bits that hardly another publisher has."""
-    return int(bus.participant.guid.int >> 64) % 0x3FFFFF + 1
 
 
 def _until(holds: Callable[[], bool], patience_s: float, what: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from evenflow.actor import Actor, Note, Received, Save, Send, Started, Wake, Woken
@@ -27,6 +27,8 @@ class Cell:
         Carries out ``Send``; acknowledgements go to ``acknowledge``, many at once.
     carry_out
         Commands that only some systems have, by type.
+    saving
+        Returns what else is saved, together with a save.
     committed
         Called after a save is on disk: what an application said meanwhile may go out now.
     """
@@ -39,6 +41,7 @@ class Cell:
         send: Callable[[str, Any], object],
         acknowledge: Callable[[list[int]], object] | None = None,
         carry_out: Mapping[type, Callable[[Any], object]] | None = None,
+        saving: Callable[[], Mapping[str, Any]] | None = None,
         committed: Callable[[], object] | None = None,
     ) -> None:
         self.name = name
@@ -47,6 +50,7 @@ class Cell:
         self.send = send
         self.acknowledge = acknowledge
         self.carry_out = carry_out or {}
+        self.saving = saving
         self.committed = committed
 
     def obey(self, commands: list[Any], wake: Callable[[float, Any], object]) -> None:
@@ -79,8 +83,10 @@ class Cell:
     def _commit(self, values: dict[str, Any], notes: list[Mapping[str, Any]]) -> None:
         if self.journal is None or not (values or notes):
             return
-        self.journal.write(values, notes, sync=bool(values) or any(note["kind"] in REMEMBERED for note in notes))
         saved = bool(values)
+        if saved and self.saving is not None:
+            values.update(self.saving())
+        self.journal.write(values, notes, sync=saved or any(note["kind"] in REMEMBERED for note in notes))
         values.clear()
         notes.clear()
         if saved and self.committed is not None:
@@ -101,6 +107,8 @@ class Process:
         Called every turn, in this order: each returns what arrived as pairs of cell and event.
     each_turn
         Called every turn with the time.
+    at_end
+        Called when it stops, before the journals close.
     """
 
     def __init__(
@@ -109,11 +117,13 @@ class Process:
         cells: Iterable[Cell],
         sources: Iterable[Callable[[], Iterable[tuple[Cell, Any]]]],
         each_turn: Callable[[float], object] | None = None,
+        at_end: Callable[[], object] | None = None,
     ) -> None:
         self.bus = bus
         self.cells = list(cells)
         self.sources = list(sources)
         self.each_turn = each_turn
+        self.at_end = at_end
         self.stopping = False
         self.asked_to_leave = False
         self._timers: list[tuple[float, int, Cell, Any]] = []
@@ -130,17 +140,33 @@ class Process:
 
     def run(self) -> None:
         """Start every actor and go on until the end."""
-        for cell in self.cells:
-            self._give(cell, Started({} if cell.journal is None else cell.journal.started()))
+        self.start()
         while not self.stopping:
             due = self._timers[0][0] - time.time() if self._timers else LONGEST_WAIT
             self.bus.wait(min(LONGEST_WAIT, due))
-            for source in self.sources:
-                for cell, event in source():
-                    self._give(cell, event)
-            self._wake()
-            if self.each_turn is not None:
-                self.each_turn(time.time())
+            self.turn()
+        self.end()
+
+    def start(self) -> None:
+        """Start every actor with what its journal has."""
+        for cell in self.cells:
+            self._give(cell, Started({} if cell.journal is None else cell.journal.started()))
+
+    def turn(self) -> None:
+        """Handle what arrived and what is due."""
+        for source in self.sources:
+            for cell, event in source():
+                self._give(cell, event)
+        self._wake()
+        if self.each_turn is not None:
+            self.each_turn(time.time())
+        self.bus.incoming.tell()
+
+    def end(self) -> None:
+        """Let go of everything."""
+        self.bus.incoming.tell(last=True)
+        if self.at_end is not None:
+            self.at_end()
         for cell in self.cells:
             if cell.journal is not None:
                 cell.journal.close()
@@ -163,6 +189,6 @@ class Process:
         self.asked_to_leave = True
 
 
-def received(cell: Cell, arrived: Iterable[tuple[str, Any]]) -> list[tuple[Cell, Any]]:
+def received(cell: Cell, arrived: Iterable[tuple[str, Any]]) -> Iterator[tuple[Cell, Any]]:
     """Turn what a port took into events of one cell."""
-    return [(cell, Received(sender, message)) for sender, message in arrived]
+    return ((cell, Received(sender, message)) for sender, message in arrived)

@@ -6,9 +6,12 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from evenflow.dds.bus import Bus, to_item
+from evenflow.dds.bus import Bus
+from evenflow.dds.columns import schema_of
 from evenflow.dds.idl import item_type
+from evenflow.dds.incoming import sample_of
 from evenflow.dds.slice_filter import SliceFilter
+from evenflow.dds.values import to_item
 from evenflow.slices.messages import Item
 
 
@@ -31,6 +34,11 @@ class SliceReaders:
         How many slices there are.
     overlap_s
         How long an old reader stays beside the new one, so that the writers find the new one meanwhile.
+
+    Raises
+    ------
+    BadInput
+        When a type has a field that cannot become plain data.
     """
 
     def __init__(self, bus: Bus, kinds: Mapping[str, tuple[type, bool]], slices: int, overlap_s: float) -> None:
@@ -44,6 +52,7 @@ class SliceReaders:
         self._counts = [0, 0]  # of closed filters
         self.changed_at = 0.0
         for name, (kind, balanced) in kinds.items():
+            schema_of(item_type(kind))
             if not balanced:
                 self._live.append(self._opened(name, kind, None, balanced=False))
 
@@ -80,13 +89,24 @@ class SliceReaders:
         filters = [o.filter for o in (*self._live, *(o for _, o in self._closing)) if o.filter is not None]
         return self._counts[0] + sum(f.seen for f in filters), self._counts[1] + sum(f.passed for f in filters)
 
-    def arrived(self) -> Iterator[Item]:
-        """Take the items that are here; what two readers accept comes twice."""
+    def arrived(self, *, any_slice: bool = False) -> Iterator[Item]:
+        """Take the items that are here; what two readers accept comes twice.
+
+        Parameters
+        ----------
+        any_slice
+            Whether items are taken whose slice is beyond the number of slices.
+        """
         for o in (*(o for _, o in self._closing), *self._live):
-            for sample in self._bus.take(o.reader):
-                yield to_item(sample, o.topic, o.kind)
+            slices = self._count if o.balanced and not any_slice else None
+            yield from self._bus.take(o.reader, o.topic, partial(read_item, topic=o.topic, kind=o.kind, slices=slices))
 
     def _opened(self, name: str, kind: type, slices: frozenset[int] | None, *, balanced: bool) -> _Open:
         made = None if slices is None else partial(SliceFilter, slices=slices, count=self._count)
         reader, found = self._bus.open(name, item_type(kind), made)
         return _Open(name, kind, reader, found, balanced)
+
+
+def read_item(data: bytes, topic: str, kind: type, slices: int | None) -> Item:
+    """Read a sample of a topic of items."""
+    return to_item(sample_of(item_type(kind), data), topic, kind, slices)

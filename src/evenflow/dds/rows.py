@@ -7,28 +7,29 @@ starts again after a crash); when it is committed, a sample of the topic ``…_c
 from __future__ import annotations
 
 import dataclasses
-import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from cyclonedds.core import DDSException
 from cyclonedds.idl import IdlStruct, make_idl_struct, types
 from cyclonedds.pub import DataWriter
 from cyclonedds.topic import Topic
-from cyclonedds.util import duration
 
 from evenflow.dds.bus import Bus
-from evenflow.dds.columns import hints_of, part_of, stripped
-from evenflow.dds.decode import Decoder
-from evenflow.dds.domain import participant, quality
+from evenflow.dds.columns import hints_of, part_of, schema_of, stripped
+from evenflow.dds.domain import participant, quality, received
+from evenflow.dds.fields import NUMBERS, PUBLISHERS, WIDEST, MalformedError, envelope, text, whole
 from evenflow.dds.idl import ENVELOPE, item_type
+from evenflow.dds.incoming import sample_of
+from evenflow.dds.results import draw_publisher
 from evenflow.dds.rows_idl import Commit
 from evenflow.dds.types_on_wire import Publications
+from evenflow.dds.values import plain
 from evenflow.errors import BadInput
-from evenflow.slices.ledger import item_id
+from evenflow.slices.ledger import item_id, number_of, publisher_of
 
 BATCH = "batch"
 REMEMBERED = 10_000  # batches; a query writes no older one again
@@ -41,6 +42,20 @@ class Written(NamedTuple):
     publisher: int
     first: int
     rows: int
+
+
+class Key(NamedTuple):
+    """One row."""
+
+    publisher: int
+    number: int
+
+
+class Batch(NamedTuple):
+    """One batch; queries number theirs from 0, each by itself."""
+
+    query: str
+    number: int
 
 
 @cache
@@ -69,7 +84,7 @@ class RowWriter:
         self._hints = [(n, h) for n, h in hints_of(self._struct).items() if n not in ENVELOPE and n != BATCH]
         self._readers = readers
         self._patience_s = patience_s
-        self._publisher = secrets.randbits(22)
+        self._publisher = draw_publisher()
         self._next = 0
         self._participant = participant(domain)
         qos = quality(policies)
@@ -130,7 +145,7 @@ class RowWriter:
             time.sleep(0.02)
 
     def _wait_for_receipt(self, writer: Any) -> None:
-        if not writer.wait_for_acks(duration(seconds=max(self._patience_s, 0.001))):
+        if not received(writer, max(self._patience_s, 0.001)):
             msg = f"not every reader of topic {self._topic!r} received everything within {self._patience_s:g} s"
             raise TimeoutError(msg)
 
@@ -161,31 +176,35 @@ def object_of(given: Any, value: Any, where: str) -> Any:
     return int(value) if part == "uint64" else value
 
 
-@dataclass
-class _Pending:
-    """Rows of a batch that nobody has committed yet, by publisher and number."""
-
-    rows: dict[tuple[int, int], dict[str, Any]] = field(default_factory=dict)
-    commit: Any = None
-
-
 class Batches:
-    """Hands over every committed batch once, whole and with the rows that count; see :func:`subscribe_batches`."""
+    """Hands over every committed batch once, whole and with the rows that count; see :func:`subscribe_batches`.
+
+    Several queries may write to one topic: a commit names its query, and the rows of it by publisher and number.
+    Rows that no commit names (of a task that was tried again) are forgotten when another commit of their query shows
+    whose publisher they are.
+    """
 
     def __init__(
         self, topic: str, on_batch: Callable[[int, list[dict[str, Any]]], object], struct: Any, domain: int
     ) -> None:
         self._bus = Bus(domain)
+        self._topic = topic
         self._struct = row_type(struct)
-        self._decoder = Decoder(self._struct)
-        self._names = [n for n in self._decoder.schema.names if n not in ENVELOPE]
-        self._rows, _ = self._bus.open(topic, self._struct)
-        self._commits, _ = self._bus.open(commits_of(topic), Commit)
-        self._publications = Publications(self._bus.participant, topic, self._struct, self._rows)
+        self._names = [n for n in schema_of(self._struct).names if n not in ENVELOPE]
+        self._row_reader, _ = self._bus.open(topic, self._struct)
+        self._commit_reader, _ = self._bus.open(commits_of(topic), Commit)
+        self._publications = Publications(self._bus.participant, topic, self._struct, self._row_reader)
         self._on_batch = on_batch
-        self._pending: dict[int, _Pending] = {}
-        self._done: dict[tuple[str, int], None] = {}
+        self._rows: dict[Key, dict[str, Any]] = {}  # not committed yet
+        self._commits: dict[Batch, list[Written]] = {}  # of which rows are missing
+        self._query_of: dict[int, str] = {}  # publisher → query
+        self._done: dict[Batch, None] = {}
         self.repeated = 0
+
+    @property
+    def dropped(self) -> int:
+        """How many samples did not fit and were dropped."""
+        return self._bus.incoming.total
 
     def poll(self, seconds: float = 0.1) -> int:
         """Wait for samples at most so long, and hand over what is complete; return how many batches.
@@ -197,19 +216,11 @@ class Batches:
         """
         self._bus.wait(seconds)
         self._publications.check()
-        for sample in self._bus.take(self._rows):
-            row = {name: _plain(getattr(sample, name)) for name in self._names}
-            pending = self._pending.setdefault(sample.batch, _Pending())
-            pending.rows[divmod(sample.item_id, 1 << 40)] = row
-        for sample in self._bus.take(self._commits):
-            if (sample.query, sample.batch) in self._done:
-                self.repeated += 1
-                self._pending.pop(sample.batch, None)  # written again after a crash of the query
-            else:
-                pending = self._pending.setdefault(sample.batch, _Pending())
-                self.repeated += pending.commit is not None
-                pending.commit = pending.commit or sample
-        return sum(self._hand(batch) for batch in sorted(self._pending))
+        self._rows.update(self._bus.take(self._row_reader, self._topic, self._row))
+        for batch, keys in self._bus.take(self._commit_reader, commits_of(self._topic), read_commit):
+            self._committed(batch, keys)
+        self._bus.incoming.tell()
+        return sum(self._hand(batch) for batch in sorted(self._commits, key=lambda batch: batch.number))
 
     def run(self, seconds: float) -> int:
         """Poll for so long; return how many batches were handed over."""
@@ -219,24 +230,64 @@ class Batches:
             handed += self.poll(min(0.1, left))
         return handed
 
-    def _hand(self, batch: int) -> bool:
-        pending = self._pending[batch]
-        commit = pending.commit
-        if commit is None:
+    def _row(self, data: bytes) -> tuple[Key, dict[str, Any]]:
+        sample = sample_of(self._struct, data)
+        envelope(sample.item_id, sample.settled, sample.slice, sample.cost)
+        key = Key(publisher_of(sample.item_id), number_of(sample.item_id))
+        return key, {name: plain(getattr(sample, name)) for name in self._names}
+
+    def _committed(self, batch: Batch, parts: list[Written]) -> None:
+        self._query_of.update((part.publisher, batch.query) for part in parts)
+        if batch in self._done or batch in self._commits:
+            self.repeated += 1  # written again after a crash of the query
+        else:
+            self._commits[batch] = parts
+        self._forget()
+
+    def _hand(self, batch: Batch) -> bool:
+        parts = self._commits[batch]
+        if sum(part.rows for part in parts) > len(self._rows):
             return False
-        keys = [
-            (publisher, number)
-            for publisher, first, count in zip(commit.publishers, commit.firsts, commit.counts, strict=True)
-            for number in range(first, first + count)
-        ]
-        if not all(key in pending.rows for key in keys):
+        keys = [Key(part.publisher, part.first + i) for part in parts for i in range(part.rows)]
+        if not all(key in self._rows for key in keys):
             return False
-        del self._pending[batch]
-        self._done[commit.query, batch] = None
+        del self._commits[batch]
+        self._done[batch] = None
         if len(self._done) > REMEMBERED:
             del self._done[next(iter(self._done))]
-        self._on_batch(batch, [pending.rows[key] for key in keys])
+        rows = [self._rows.pop(key) for key in keys]
+        self._forget()
+        self._on_batch(batch.number, rows)
         return True
+
+    def _forget(self) -> None:
+        """Forget rows of batches that are done."""
+        for key, row in list(self._rows.items()):
+            query = self._query_of.get(key.publisher)
+            if query is not None and Batch(query, row[BATCH]) in self._done:
+                del self._rows[key]
+
+
+def read_commit(data: bytes) -> tuple[Batch, list[Written]]:
+    """Read a sample of the topic that says which rows count.
+
+    Raises
+    ------
+    MalformedError
+        When it names rows that cannot be, or a row twice.
+    """
+    sample = sample_of(Commit, data)
+    if not len(sample.publishers) == len(sample.firsts) == len(sample.counts):
+        raise MalformedError("a commit whose lists have other lengths")
+    parts = [
+        Written(text(sample.query), whole(p, 0, PUBLISHERS - 1), whole(f, 0, NUMBERS - 1), whole(c, 0, NUMBERS - f))
+        for p, f, c in zip(sample.publishers, sample.firsts, sample.counts, strict=True)
+    ]
+    ordered = sorted(part for part in parts if part.rows)
+    for before, after in pairwise(ordered):
+        if before.publisher == after.publisher and before.first + before.rows > after.first:
+            raise MalformedError(f"a commit that names row {after.first} of publisher {after.publisher} twice")
+    return Batch(sample.query, whole(sample.batch, -WIDEST)), parts
 
 
 def subscribe_batches(
@@ -262,9 +313,3 @@ def subscribe_batches(
         raise BadInput(repr(type), "a dataclass", "type of a topic")
     struct = type if issubclass(type, IdlStruct) else item_type(type)
     return Batches(topic, on_batch, struct, domain)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, IdlStruct):
-        return {name: _plain(getattr(value, name)) for name in hints_of(type(value))}
-    return [_plain(part) for part in value] if isinstance(value, list) else value

@@ -49,15 +49,10 @@ class Segments:
         except OSError as error:
             raise BadInput(f"'{directory}' ({error.strerror})", "a directory that can be written", "journal") from error
         self._wait(patience_s)
-        state = directory / STATE
-        self.saved: dict[str, Any] = json.loads(state.read_text()) if state.exists() else {"rows": 0}
-        for unready in directory.glob("*.part"):
-            unready.unlink()
+        self.saved: dict[str, Any] = {"rows": 0}
         self._files: list[tuple[int, int, Path]] = []  # first row, rows, file
-        for path in sorted(directory.glob("rows-*.arrow")):
-            first, count = (int(word) for word in path.stem.split("-")[1:])
-            self._files.append((first, count, path))
         try:
+            self._recall()
             self._check()
         except BadInput:
             self._lock.close()
@@ -136,6 +131,21 @@ class Segments:
                 time.sleep(0.1)
             else:
                 return
+
+    def _recall(self) -> None:
+        state = self._directory / STATE
+        try:
+            if state.exists():
+                self.saved = dict(json.loads(state.read_text()))
+                int(self.saved["rows"])
+            for path in sorted(self._directory.glob("rows-*.arrow")):
+                first, count = (int(word) for word in path.stem.split("-")[1:])
+                self._files.append((first, count, path))
+        except (ValueError, KeyError, TypeError) as error:
+            given = f"files that cannot be read ({error})"
+            raise BadInput(given, "a journal that evenflow wrote", f"journal '{self._directory}'") from error
+        for unready in self._directory.glob("*.part"):
+            unready.unlink()
 
     def _check(self) -> None:
         """Drop what was saved before a crash could delete it, and refuse gaps."""

@@ -42,16 +42,17 @@ class _Rows:
 
     def _write(self, query: str, batch: int, tables: Iterator[Any]) -> Wrote:
         rows = (row for table in tables for row in table.to_pylist())
-        return Wrote(self._writer().write(query, batch, rows))
+        return Wrote(self._writer(query).write(query, batch, rows))
 
     def _commit(self, batch: int, messages: list[WriterCommitMessage | None]) -> None:
-        self._writer().commit(batch, [m.written for m in messages if isinstance(m, Wrote)])
+        self._writer("").commit(batch, [m.written for m in messages if isinstance(m, Wrote)])
 
-    def _writer(self) -> RowWriter:
+    def _writer(self, query: str) -> RowWriter:
+        """Return this process's writer for a query; rows of two queries have two publishers, so that readers tell them."""
         from evenflow.dds.rows import RowWriter  # noqa: PLC0415 - Cyclone is loaded where it is used
 
         options = self._options
-        key = (options.topic, options.domain, str(self._columns), str(options))
+        key = (query, options.topic, options.domain, str(self._columns), str(options))
         if key not in _WRITERS:
             struct = _struct(options, self._columns)
             _WRITERS[key] = RowWriter(
