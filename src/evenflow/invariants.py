@@ -21,6 +21,8 @@ class SliceCheck:
     Records: ``publish`` (id, slice), ``commit`` (node, slices → ids), ``owner`` (node, slice, owns),
     ``session`` (session, step, giver, taker, slices), ``merge`` (session, items), ``fault`` (fault, session, step),
     and at the end ``final`` (slice, ids): the items whose effect is in the slice's state.
+    A final state is ``stranded`` if only a node that vanished for good has it;
+    its publishers still keep the items that such a slice did not process.
 
     Examples
     --------
@@ -31,7 +33,7 @@ class SliceCheck:
     1
     """
 
-    published: set[int] = field(default_factory=set)
+    published: dict[int, int] = field(default_factory=dict)  # item → slice
     commits: Counter[int] = field(default_factory=Counter)
     final: Counter[int] | None = None
     owners: dict[int, str] = field(default_factory=dict)
@@ -41,6 +43,7 @@ class SliceCheck:
     faulted: set[int] = field(default_factory=set)
     faults: dict[str, Counter[str]] = field(default_factory=dict)
     in_flight: int = 0
+    stranded: set[int] = field(default_factory=set)
 
     def read(self, record: Mapping[str, Any]) -> None:
         """Take one record; kinds it does not know are passed over."""
@@ -55,7 +58,7 @@ class SliceCheck:
         return self
 
     def _publish(self, record: Mapping[str, Any]) -> None:
-        self.published.add(record["id"])
+        self.published[record["id"]] = record.get("slice", -1)
 
     def _commit(self, record: Mapping[str, Any]) -> None:
         for ids in record["slices"].values():
@@ -65,6 +68,8 @@ class SliceCheck:
         if self.final is None:
             self.final = Counter()
         self.final.update(record["ids"])
+        if record.get("stranded"):
+            self.stranded.add(record["slice"])
 
     def _owner(self, record: Mapping[str, Any]) -> None:
         unit, node = record["slice"], record["node"]
@@ -94,16 +99,18 @@ class SliceCheck:
     def findings(self) -> dict[str, Any]:
         """Return the counts that experiments report."""
         published, commits = self.published, self.commits
-        lost = {i for i in published if i not in commits}
+        waiting = {i for i, s in published.items() if i not in commits and s in self.stranded}
+        lost = {i for i in published if i not in commits} - waiting
         repeats = Counter({i: n - 1 for i, n in commits.items() if n > 1})
         if self.final is not None:
-            lost |= {i for i in published if i not in self.final}
+            lost |= {i for i in published if i not in self.final} - waiting
             repeats |= Counter({i: n - 1 for i, n in self.final.items() if n > 1})
         durations = sorted(seconds for how, seconds, _ in self.ended.values() if how == "done")
         return {
             "items": len(published),
             "processed": sum(i in published for i in commits),
             "lost": len(lost),
+            "stranded_items": len(waiting),
             "duplicated": sum(repeats.values()),
             "owner_violations": self.owner_violations,
             "sessions": len(self.began),

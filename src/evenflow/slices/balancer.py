@@ -299,6 +299,9 @@ class LoadBalancer:
             debt = self.owed.add(session, owes)
             self.map.untold.add(debt[1])
             out += self._tell(*debt, now)
+        if session.phase is Phase.WITHDRAWING:
+            for movement in self.waiting.pop(session.giver, ()):
+                self._stay(movement)  # a silent giver gives nothing
         if session.phase not in ENDED:
             return out + self._order(session, now)
         del self.sessions[session.id]

@@ -62,6 +62,11 @@ class Publisher:
         return len(self._open)
 
     @property
+    def kept(self) -> list[Item]:
+        """The items that are still kept."""
+        return [item for _, item in self._open.values()]
+
+    @property
     def exhausted(self) -> bool:
         """Whether the schedule has ended."""
         return self.written > 0 and self._next is None
