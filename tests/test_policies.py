@@ -53,24 +53,24 @@ class TestEvenCounts:
         assert [m.unit for m in plan(odd, EvenCounts()).moves] == ["", long, "x6"]
 
     @pytest.mark.parametrize(
-        ("before", "settings", "after"),
+        ("before", "after"),
         [
-            ((5, 5, 0), {"capped": True}, [3, 4, 3]),
-            ((5, 5, 0), {"rounding": "up"}, [4, 4, 2]),
-            ((5, 5, 0), {"rounding": "down", "capped": True}, [3, 4, 3]),
-            ((9, 0, 0, 0), {}, [2, 7, 0, 0]),  # 9/4 ≈ 2 and the first taker takes all of 7, as the thesis reads
-            ((9, 0, 0, 0), {"capped": True}, [3, 2, 2, 2]),
-            ((7, 0, 0, 0), {"rounding": "up", "capped": True}, [2, 2, 2, 1]),
-            ((3, 3, 4), {}, [3, 3, 4]),
-            ((10,), {}, [10]),
-            ((1, 0, 0), {}, [1, 0, 0]),  # the average is 0: nobody is below it
+            ((12, 0, 0), [4, 4, 4]),
+            ((100, 0, 0, 0, 0), [20, 20, 20, 20, 20]),
+            ((9, 0, 0, 0), [2, 3, 2, 2]),  # 9/4 ≈ 2: the giver goes down to that
+            ((8, 0, 0), [3, 3, 2]),  # 8/3 ≈ 3
+            ((5, 0), [3, 2]),  # a half is rounded up
+            ((3, 3, 3, 0, 0), [2, 2, 2, 2, 1]),
+            ((2, 0, 0), [1, 1, 0]),
+            ((4, 4, 2), [3, 3, 4]),
+            ((3, 3, 4), [3, 3, 4]),
+            ((10,), [10]),
+            ((1, 0, 0), [1, 0, 0]),  # even already
+            ((), []),
         ],
     )
-    def test_rounding_and_cap_are_settings(self, before, settings, after):
-        assert ends(counts(*before), EvenCounts(**settings)) == after
-
-    def test_a_half_is_rounded_up(self):
-        assert ends(counts(5, 0), EvenCounts()) == [3, 2]
+    def test_takers_stop_where_givers_do(self, before, after):
+        assert ends(counts(*before), EvenCounts()) == after
 
     def test_loads_do_not_matter(self):
         units = [Unit("hot", "A", 100.0), Unit("x", "B", 1.0)]
@@ -80,6 +80,12 @@ class TestEvenCounts:
         units = [Unit(str(i), "A", 1.0, pinned=i < 3) for i in range(6)]
         moves = plan(Snapshot.of([Node("A"), Node("B")], units), EvenCounts()).moves
         assert [m.unit for m in moves] == ["3", "4", "5"]
+
+    def test_units_that_a_taker_may_not_have_go_to_another_and_others_go_in_their_place(self):
+        units = [Unit(str(i), "A", 1.0, allowed=frozenset("AC") if i < 3 else None) for i in range(9)]
+        result = plan(Snapshot.of([Node("A"), Node("B"), Node("C")], units), EvenCounts())
+        assert {(m.unit, m.taker) for m in result.moves} == {*zip("345", "BBB"), *zip("012", "CCC")}  # noqa: B905
+        assert result.refusals == {"allowed": 3}
 
 
 class TestLoadClasses:
@@ -131,7 +137,7 @@ class NoPolicy:
 
 class TestNames:
     def test_known_names(self):
-        assert named("even_counts", capped=True) == EvenCounts(capped=True)
+        assert named("load_classes", overloaded=1.5) == LoadClasses(overloaded=1.5)
         assert named("least_moves", ceiling=0.1) == LeastMoves(ceiling=0.1)
         assert named("load_classes") == LoadClasses()
 
@@ -160,8 +166,11 @@ class TestNames:
             ("least_moves", {"target": 0.5}, "0 <= target <= ceiling"),
             ("least_moves", {"gain": float("nan")}, "a fraction from 0 to 1"),
             ("least_moves", {"effort": -1}, "0 or more"),
-            ("even_counts", {"rounding": "sideways"}, "one of 'nearest', 'down', 'up'"),
-            ("even_counts", {"capped": "no"}, "capped: given 'no', allowed is true or false"),
+            (
+                "even_counts",
+                {"capped": True},
+                "given the setting 'capped' of policy 'even_counts', allowed is no setting",
+            ),
             (".my_policies:Mine", {}, "module:Class of a class that can be imported"),
             ("my_policies:NoSettings", {"name": 1}, "policy settings"),
             ("no_such_module:X", {}, "module:Class of a class that can be imported"),

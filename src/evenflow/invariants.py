@@ -113,6 +113,8 @@ class SliceCheck:
     ``session`` (session, step, giver, taker, slices), ``merge`` (session, items), ``fault`` (fault, session, step),
     and at the end ``final`` (slice, ids): the items whose effect is in the slice's state, and ``waiting`` (ids): items
     that are kept, queued, cached or in flight somewhere.
+    A final state is ``stranded`` if only a node that vanished for good has it;
+    its publishers still keep the items that such a slice did not process.
 
     Examples
     --------
@@ -123,7 +125,7 @@ class SliceCheck:
     1
     """
 
-    published: set[int] = field(default_factory=set)
+    published: dict[int, int] = field(default_factory=dict)  # item → slice
     commits: Counter[int] = field(default_factory=Counter)
     final: Counter[int] | None = None
     waiting: set[int] = field(default_factory=set)
@@ -134,6 +136,7 @@ class SliceCheck:
     faulted: set[int] = field(default_factory=set)
     faults: dict[str, Counter[str]] = field(default_factory=dict)
     in_flight: int = 0
+    stranded: set[int] = field(default_factory=set)
 
     def read(self, record: Mapping[str, Any]) -> None:
         """Take one record; kinds it does not know are passed over."""
@@ -148,7 +151,7 @@ class SliceCheck:
         return self
 
     def _publish(self, record: Mapping[str, Any]) -> None:
-        self.published.add(record["id"])
+        self.published[record["id"]] = record.get("slice", -1)
 
     def _commit(self, record: Mapping[str, Any]) -> None:
         for ids in record["slices"].values():
@@ -158,6 +161,8 @@ class SliceCheck:
         if self.final is None:
             self.final = Counter()
         self.final.update(record["ids"])
+        if record.get("stranded"):
+            self.stranded.add(record["slice"])
 
     def _waiting(self, record: Mapping[str, Any]) -> None:
         self.waiting.update(record["ids"])
@@ -190,23 +195,25 @@ class SliceCheck:
     def comparison(self) -> Comparison:
         """Compare the published items with those that were processed: committed, and with their effect in the end."""
         there = self.commits if self.final is None else self.commits & self.final
-        kept = self.published & there.keys()
+        kept = self.published.keys() & there.keys()
         found = compare(self.published, kept, self.waiting)
         repeats = Counter({i: n - 1 for i, n in self.commits.items() if n > 1})
         if self.final is not None:
             repeats |= Counter({i: n - 1 for i, n in self.final.items() if n > 1})
-        strange = len((self.commits.keys() | (self.final or {}).keys()) - self.published)
+        strange = len((self.commits.keys() | (self.final or {}).keys()) - self.published.keys())
         return Comparison(found.compared, found.lost, repeats.total(), strange, found.unprocessed)
 
     def findings(self) -> dict[str, Any]:
         """Return the counts that experiments report."""
         found = self.comparison()
         durations = sorted(seconds for how, seconds, _ in self.ended.values() if how == "done")
+        stranded = [i for i, s in self.published.items() if s in self.stranded and i not in self.commits]
         return {
             "items": found.compared,
-            "processed": len(self.published & self.commits.keys()),
+            "processed": len(self.published.keys() & self.commits.keys()),
             "unprocessed": found.unprocessed,
             "lost": found.lost,
+            "stranded_items": len(stranded),
             "duplicated": found.duplicated,
             "owner_violations": self.owner_violations,
             "sessions": len(self.began),

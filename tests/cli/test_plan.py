@@ -101,8 +101,7 @@ def test_every_policy_can_be_named(evenflow, tmp_path):
     for policy in ("even_counts", "load_classes", "least_moves"):
         ended = evenflow("plan", written(tmp_path, GOOD), "--policy", policy, "--json")
         assert ended.code == 0, ended.err
-    rounded = {**GOOD, "settings": {"rounding": "down", "capped": True}}
-    moves = json.loads(evenflow("plan", written(tmp_path, rounded), "--policy", "even_counts", "--json").out)["moves"]
+    moves = json.loads(evenflow("plan", written(tmp_path, GOOD), "--policy", "even_counts", "--json").out)["moves"]
     assert [m["unit"] for m in moves] == ["u"]
     ended = evenflow("plan", written(tmp_path, GOOD), "--policy", "least_move")
     assert (ended.code, ended.out) == (2, "")

@@ -20,6 +20,7 @@ from evenflow.slices.ledger import item_id
 from evenflow.slices.messages import Ack, Action, Cargo, Confirm, Item, Receipt
 from evenflow.slices.node import ProcessingNode
 from evenflow.slices.readers import Listen
+from evenflow.slices.session import ACTIONS, Phase
 from evenflow.slices.settings import BalancerSettings, NodeSettings
 from evenflow.slices.topics import Topic
 
@@ -83,7 +84,8 @@ class World:
     flying: list[tuple[str, str, Any]] = field(default_factory=list)
     timers: list[tuple[str, Any]] = field(default_factory=list)
     faults: int = 0
-    dead: str = ""
+    dead: frozenset[str] = frozenset()
+    merged: bool = False  # B has had the cargo
     published: int = 0
     unacknowledged: dict[int, Item] = field(default_factory=dict)
 
@@ -122,6 +124,7 @@ class World:
         elif isinstance(command, Note):
             if name == "balancer":
                 self.notes.append(command.record)
+            self.merged |= command.record["kind"] == "merge"
         else:
             assert isinstance(command, Listen)
 
@@ -132,7 +135,7 @@ class World:
         if isinstance(message, Ack):
             for item in message.items:
                 self.unacknowledged.pop(item, None)
-        elif to in self.actors and to != self.dead:
+        elif to in self.actors and to not in self.dead:
             # a real network copies: nobody shares memory
             self.feed(to, Received(sender, pickle.loads(pickle.dumps(message))))
 
@@ -146,7 +149,7 @@ class World:
 
     def offer(self, item: Item) -> None:
         for node in ("A", "B"):
-            if node in self.actors and self.actors[node].readers.copies(SLICE, 0.0):
+            if node in self.actors and node not in self.dead and self.actors[node].readers.copies(SLICE, 0.0):
                 self.flying.append(("publisher-0", node, item))
 
     # -- what can happen next -------------------------------------------------------------------
@@ -231,7 +234,7 @@ class World:
                 self.publish()
             for timer in list(dict.fromkeys(self.timers)):
                 # a phase's timeout is a fault of its own: in fair weather only resends fire
-                if timer in self.timers and timer[0] != self.dead and (self.dead or timer[1][0] != "timeout"):
+                if timer in self.timers and timer[0] not in self.dead and (self.dead or timer[1][0] != "timeout"):
                     self.fire(timer)
             for item in list(self.unacknowledged.values()):
                 self.offer(item)
@@ -240,34 +243,61 @@ class World:
     def _done(self) -> bool:
         return (
             self.published == self.items
-            and not self.unacknowledged
+            and (not self.unacknowledged or (bool(self.dead) and not self.owners()))
             and not self.actors["balancer"].sessions
-            and not any(t[1] == "tick" for t in self.timers)
+            and (bool(self.dead) or not list(self.actors["balancer"].owed))
+            and not any(t[1] == "tick" for t in self.timers if t[0] not in self.dead)
         )
 
     def owners(self) -> list[str]:
-        return [n for n in ("A", "B") if (h := self.actors[n].held.get(SLICE)) and h.phase is State.OWNING]
+        living = [n for n in ("A", "B") if n in self.actors and n not in self.dead]
+        return [n for n in living if (h := self.actors[n].held.get(SLICE)) and h.phase is State.OWNING]
 
     def _judge(self) -> str | None:
         owners = self.owners()
-        if self.dead:
-            if "shipped" in self.actors["A"].closed.values():
-                return None  # only B has it now, and B is dead: nobody can do anything
-            if owners != ["A"]:
-                return "A does not take the slice up again though B is dead"
-        elif self.actors["balancer"].sessions:
+        if self.actors["balancer"].sessions:
             return "a session never ends"
-        elif len(owners) != 1:
+        if self.dead and not owners:
+            return self._with_the_dead()
+        if list(self.actors["balancer"].owed) and not self.dead:
+            return "a node never hears how its session ended"
+        if len(owners) != 1:
             return f"{len(owners)} owners at the end"
-        elif not self.faults and owners != ["B"]:
+        if not self.faults and owners != ["B"]:
             return "the slice did not move though nothing went wrong"
-        elif SLICE in self.actors["A" if owners == ["B"] else "B"].held:
+        if not self.dead and SLICE in self.actors["A" if owners == ["B"] else "B"].held:
             return "a remainder of the slice elsewhere"
-        elif self.actors["balancer"].map.owner[SLICE] != owners[0]:
+        if self.actors["balancer"].map.owner[SLICE] != owners[0]:
             return "the balancer believes in another owner"
         ids = Counter(self.actors[owners[0]].held[SLICE].state.get("data", ()))
         wanted = {item_id(0, n): 1 for n in range(self.items)}
         return None if ids == wanted else f"items at the end: {dict(ids)}, published: {sorted(wanted)}"
+
+    def _with_the_dead(self) -> str | None:
+        """Say what is wrong when nobody living has the slice: only a dead node may, and only if nobody else could."""
+        balancer = self.actors["balancer"]
+        (living,) = {"A", "B"} - self.dead
+        if SLICE in self.actors[living].held:
+            return "a remainder of the slice on the living node"
+        if balancer.map.owner[SLICE] not in self.dead or "slice/0" not in self.saved[balancer.map.owner[SLICE]]:
+            return "nobody has the slice"
+        if self.dead == {"B"} and "shipped" not in self.actors["A"].closed.values():
+            return "A does not take the slice up again though B is dead"
+        resumed = any(note.get("step") == "resume" for note in self.notes)
+        if self.dead == {"A"} and self.merged and not resumed:
+            return "B has the slice and does not open it though A is dead"
+        return None
+
+    def dies(self, name: str) -> str | None:
+        """Let a node vanish, go on without it, then let it come back; say what is wrong at either end."""
+        self.dead, self.faults = frozenset({name}), 1
+        self.timers = [t for t in self.timers if t[0] != name]
+        if (wrong := self.completed()) is not None:
+            return f"without {name}: {wrong}"
+        self.dead = frozenset()
+        self.start(name)
+        wrong = self.completed()
+        return None if wrong is None else f"with {name} back: {wrong}"
 
 
 def beginning(budget: Budget, items: int) -> World:
@@ -276,9 +306,9 @@ def beginning(budget: Budget, items: int) -> World:
     world.start("balancer")
     world.start("A")
     while world.flying or world.timers:
-        world.timers = [t for t in world.timers if t[1] == "tick"]
         while world.flying:
             world.deliver(0)
+        world.timers = [t for t in world.timers if t[1] == "tick"]
         for timer in list(world.timers):
             world.fire(timer)
         if not world.published:
@@ -287,10 +317,10 @@ def beginning(budget: Budget, items: int) -> World:
     return world
 
 
-def search(budget: Budget, items: int = 2, limit: int = 10**9, *, dying: bool = False) -> tuple[int, str | None]:
+def search(budget: Budget, items: int = 2, limit: int = 10**9, *, dying: str = "") -> tuple[int, str | None]:
     """Visit every state that the choices reach, breadth first; return how many there are and what is wrong.
 
-    At each state the world also goes on in fair weather to its end; with ``dying`` B is dead from there on.
+    At each state the world also goes on in fair weather to its end; ``dying`` is dead from there on, and comes back.
     """
     first = beginning(budget, items).frozen()
     seen = {first}
@@ -308,8 +338,8 @@ def search(budget: Budget, items: int = 2, limit: int = 10**9, *, dying: bool = 
                 continue
             seen.add(after)
             queue.append(after)
-            world.dead = "B" if dying else ""
-            if (wrong := world.completed()) is not None:
+            wrong = world.dies(dying) if dying else world.completed()
+            if wrong is not None:
                 return count, wrong
     return len(seen), None
 
@@ -318,8 +348,9 @@ def refused_by_giver() -> str | None:
     """The balancer wants the slice from B, which never had it."""
     world = beginning(Budget(), 1)
     world.actors["balancer"].algorithm.asked = True
+    while world.flying:
+        world.deliver(0)
     world.actors["balancer"].map.owner[SLICE] = "B"
-    world.flying.clear()
     for command in world.actors["balancer"]._enqueue(Movement("B", "A", 1), 0.0):
         world.obey("balancer", command)
     world.faults = 1
@@ -334,3 +365,79 @@ def refused_by_taker() -> str | None:
     world.faults = 1
     wrong = world.completed()
     return None if wrong == "a remainder of the slice elsewhere" and world.owners() == ["A"] else wrong or "overlooked"
+
+
+def first_node_dies() -> str | None:
+    """The first node dies before it answers its grant, and comes back."""
+    world = World(Budget(), 0)
+    world.start("balancer")
+    world.start("A")
+    world.deliver(0)
+    for timer in list(world.timers):
+        world.fire(timer)
+    world.flying.clear()
+    if world.actors["balancer"].sessions:
+        return "a grant never ends"
+    world.start("A")
+    while world.flying:
+        world.deliver(0)
+    for timer in [t for t in world.timers if t[1][0] == "tell"]:
+        world.fire(timer)
+    while world.flying:
+        world.deliver(0)
+    return None if world.owners() == ["A"] else "a grant is forgotten"
+
+
+def shipped_world() -> World:
+    """A has sent the cargo, and it is under way."""
+    world = beginning(Budget(), 1)
+    while not any(isinstance(message, Cargo) for _, _, message in world.flying):
+        if world.flying:
+            world.deliver(0)
+        else:
+            for timer in [t for t in world.timers if t[1] == "tick" or t[1][0] == "drained"]:
+                world.fire(timer)
+    return world
+
+
+def back_from_silence(back: str) -> str | None:
+    """Both nodes fall silent with the cargo under way; one of them comes back, the other one is gone."""
+    world = shipped_world()
+    world.dead, world.faults = frozenset({"A", "B"}), 1
+    for _ in range(5):  # the balancer asks one node, then the other, then the first again
+        while world.flying:
+            world.deliver(0)
+        for timer in [t for t in world.timers if t[1][0] == "timeout"]:
+            world.fire(timer)
+    world.dead = frozenset({"A", "B"} - {back})
+    world.start(back)
+    wrong = world.completed()
+    return wrong or (None if back == "B" or world.owners() == ["A"] else "A does not take the slice up again")
+
+
+def readmitted_giver_dies() -> str | None:
+    """A is readmitted though B has the cargo, but receipt and confirmation are lost and A dies."""
+    world = shipped_world()
+    world.deliver(next(i for i, letter in enumerate(world.flying) if isinstance(letter[2], Cargo)))
+    world.flying.clear()
+    for timer in [t for t in world.timers if t[1][0] == "timeout"]:
+        world.fire(timer)
+    while world.flying:
+        world.deliver(0)
+        world.flying = [letter for letter in world.flying if letter[0] == "balancer"]
+    return world.dies("A")
+
+
+def resuming_giver_dies() -> str | None:
+    """B does not answer, A is readmitted, and dies before it hears that it may resume."""
+    world = beginning(Budget(), 1)
+    while world.flying:
+        if world.flying[0][:2] == ("balancer", "B"):
+            del world.flying[0]
+            for timer in [t for t in world.timers if t[1][0] == "timeout"]:
+                world.fire(timer)
+        elif world.flying[0][1] == "A" and world.flying[0][2].step == ACTIONS[Phase.RESUMING].step:
+            return world.dies("A")
+        else:
+            world.deliver(0)
+    return "the session was not rolled back"

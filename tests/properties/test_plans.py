@@ -109,3 +109,40 @@ def test_a_second_plan_has_little_left_to_do(snapshot):
     )  # fmt: skip
     second = plan(again, named("least_moves", gain=0.02))
     assert second.peak[1] >= first.peak[1] * 0.98 - 1e-9
+
+
+def counted(before: list[int], pinned: list[int]) -> tuple[list[int], int]:
+    """Return the counts after a plan of ``even_counts``, and how many moves it has."""
+    nodes = [Node(f"n{i}") for i in range(len(before))]
+    homes = [(i, k) for i, count in enumerate(before) for k in range(count)]
+    units = [Unit(f"u{i}.{k}", f"n{i}", 1.0, pinned=k < pinned[i]) for i, k in homes]
+    moves = plan(Snapshot.of(nodes, units), named("even_counts")).moves
+    after = list(before)
+    for move in moves:
+        after[int(move.giver[1:])] -= 1
+        after[int(move.taker[1:])] += 1
+    return after, len(moves)
+
+
+@given(st.lists(st.integers(0, 15), min_size=1, max_size=8))
+@settings(max_examples=100, deadline=None)
+def test_even_counts_are_even_and_nothing_moves_in_vain(before):
+    after, moves = counted(before, [0] * len(before))
+    assert max(after) - min(after) <= 1
+    assert moves == sum(max(0, b - a) for b, a in zip(before, after, strict=True)), "nobody gives and takes"
+    # The fewest moves leave what is over with givers; the rounding of the thesis gives one of it to each taker at most.
+    least, over = divmod(sum(before), len(before))
+    givers = [b - least for b in before if b > least]
+    fewest = sum(givers) - min(over, len(givers))
+    takers = sum(b < least for b in before) if 2 * over < len(before) else 0
+    assert fewest <= moves <= fewest + min(over, takers)
+
+
+@given(st.lists(st.tuples(st.integers(0, 15), st.integers(0, 15)), min_size=1, max_size=8))
+@settings(max_examples=100, deadline=None)
+def test_even_counts_never_pass_the_average(nodes):
+    before, pinned = [count for count, _ in nodes], [stays for _, stays in nodes]
+    after, _ = counted(before, pinned)
+    least, over = divmod(sum(before), len(before))
+    for was, becomes in zip(before, after, strict=True):
+        assert was == becomes or was > becomes >= least or was < becomes <= least + (over > 0)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from by_hand import Hand, notification
 
-from evenflow.actor import Note, Received
+from evenflow.actor import Note, Received, Woken
 from evenflow.experiments.slices_world import BALANCER, World
 from evenflow.policies import named
 from evenflow.sim import Network, Simulation
@@ -69,6 +69,11 @@ class Balancer(Hand):
         number = session if session is not None else min(self.actor.sessions)
         step = self.actor.sessions[number].action(0)[1].step
         return self.get(Confirm(number, step, outcome), now, sender="somebody")
+
+    def time_out(self, now: float = 5.0) -> list[Any]:
+        """Let the wait of the only session end without an answer."""
+        (session,) = self.actor.sessions.values()
+        return self.feed(Woken(("timeout", session.id, session.attempt)), now)
 
     def phase(self) -> Phase:
         """Return the phase of the only session."""
@@ -195,8 +200,7 @@ class TestFiveActions:
         balancer.wakes = [w for w in balancer.wakes if w.name[0] == "timeout" and w.name[1:] == (2, 3)]
         balancer.wake("timeout", 5.0)
         balancer.confirm("shipped")
-        assert balancer.phase() is Phase.SHIPPING
-        balancer.confirm()
+        assert balancer.phase() is Phase.OPENING
         balancer.confirm()
         assert balancer.owners() == "BBAA"
 
@@ -464,6 +468,136 @@ class TestRestart:
         balancer.start(4.0)
         assert balancer.hear("B", 5.0) == [Leave()]
         assert "B" not in balancer.actor.map.nodes
+
+
+class TestSilence:
+    """What a node did not hear it is told until it confirms, and until then it takes part in nothing."""
+
+    def silent_taker(self) -> Balancer:
+        """B expected slices 0 and 1, fell silent, and does not know that A has them again."""
+        balancer = Balancer("B", "C")
+        balancer.move(Movement("A", "B", 2))
+        balancer.confirm()
+        balancer.time_out()
+        balancer.confirm()
+        balancer.confirm()
+        assert balancer.phase() is Phase.CLEANING
+        (clean,) = balancer.time_out()
+        assert (clean.step, clean.slices) == (ACTIONS[Phase.CLEANING].step, (0, 1))
+        assert balancer.actor.sessions == {}
+        assert balancer.owners() == "AAAA"
+        return balancer
+
+    def silent_giver(self, upto: Phase) -> Balancer:
+        """A fell silent in this phase and does not answer to be readmitted either; B is asked to withdraw."""
+        balancer = Balancer("B", "C")
+        balancer.move(Movement("A", "B", 2), Movement("A", "C", 1))
+        while balancer.phase() is not upto:
+            balancer.confirm()
+        balancer.time_out()
+        assert balancer.phase() is Phase.READMITTING
+        (withdraw,) = balancer.time_out()
+        assert (balancer.sent[-1].to, withdraw.kind, withdraw.state) == ("B", REMOVE, IN_SESSION)
+        return balancer
+
+    def test_a_taker_is_told_again_and_again_until_it_confirms(self):
+        balancer = self.silent_taker()
+        (again,) = balancer.wake("tell", 7.0)
+        assert (balancer.sent[-1].to, again.step) == ("B", ACTIONS[Phase.CLEANING].step)
+        assert balancer.get(Confirm(2, 5), 8.0) == []  # another step
+        assert balancer.get(Confirm(2, 8, "refused"), 8.0) == []
+        assert balancer.get(Confirm(3, 8), 8.0) == []  # another session
+        assert balancer.wake("tell", 9.0) == [again]
+        balancer.get(Confirm(2, 8), 9.5)
+        assert balancer.noted("told")[-1]["node"] == "B"
+        assert balancer.wake("tell", 11.0) == []
+
+    def test_until_then_it_takes_part_in_nothing(self):
+        balancer = self.silent_taker()
+        for node in "ABC":
+            balancer.hear(node, 6.0)
+        assert balancer.actor.map.usable(6.0) == ["A", "C"]
+        assert balancer.move(Movement("A", "B", 1), now=6.0) == []
+        assert balancer.owners() == "AAAA"
+        assert balancer.actor.map.moving == {}
+        balancer.get(Drain("B"), 6.0)
+        assert balancer.hear("B", 6.5) == []  # it is not let go with a remainder
+        balancer.get(Confirm(2, 8), 7.0)
+        assert balancer.hear("B", 7.5) == [Leave()]
+
+    def test_a_restart_forgets_neither_what_is_owed_nor_what_is_settled(self):
+        balancer = self.silent_taker()
+        (again,) = balancer.start(6.0)
+        assert (balancer.sent[-1].to, again.step) == ("B", ACTIONS[Phase.CLEANING].step)
+        balancer.hear("B", 6.5)
+        assert balancer.actor.map.usable(6.5) == []
+        balancer.get(Confirm(2, 8), 7.0)
+        assert balancer.actor.map.usable(7.0) == ["B"]
+        assert balancer.start(8.0) == []
+
+    def test_its_mark_of_ended_sessions_waits_for_it_and_nobody_elses_does(self):
+        balancer = self.silent_taker()
+        (stop,) = balancer.move(Movement("A", "C", 1), now=6.0)
+        assert (stop.session, stop.over) == (3, 3)
+        (clean,) = balancer.wake("tell", 7.0)
+        assert (clean.session, clean.over) == (2, 2)
+
+    @pytest.mark.parametrize("upto", [Phase.STOPPING, Phase.REMOVING, Phase.SHIPPING])
+    def test_a_silent_giver_keeps_what_the_taker_does_not_have(self, upto):
+        balancer = self.silent_giver(upto)
+        (readmit,) = balancer.confirm()
+        assert (balancer.sent[-1].to, readmit.step) == ("A", ACTIONS[Phase.READMITTING].step)
+        assert balancer.actor.sessions == {}
+        assert balancer.owners() == "AAAA"
+        assert balancer.noted("session")[-1]["step"] == "rolled back"
+        (resume,) = balancer.get(Confirm(2, readmit.step), 20.0)  # it is back
+        assert (balancer.sent[-1].to, resume.step) == ("A", ACTIONS[Phase.RESUMING].step)
+        assert balancer.actor.map.untold == {"A"}
+        balancer.get(Confirm(2, resume.step), 20.1)
+        assert balancer.actor.map.untold == set()
+
+    def test_the_taker_opens_what_it_has_and_a_silent_giver_forgets_it(self):
+        balancer = self.silent_giver(Phase.SHIPPING)
+        discard, opened = balancer.confirm("refused")
+        assert (discard.kind, discard.state, discard.step) == (REMOVE, AVAILABLE, ACTIONS[Phase.DISCARDING].step)
+        assert opened.step == ACTIONS[Phase.OPENING].step
+        balancer.confirm()
+        assert balancer.owners() == "BBAA"
+        assert balancer.actor.map.untold == {"A"}
+        balancer.get(Confirm(2, discard.step), 20.0)
+        assert balancer.actor.map.untold == set()
+
+    def test_what_a_silent_giver_was_to_give_next_stays_with_it(self):
+        balancer = self.silent_giver(Phase.STOPPING)
+        assert balancer.actor.waiting_movements() == 0
+        assert balancer.owners() == "BBAA"
+        assert balancer.actor.map.moving == {0: "A", 1: "A"}
+
+    def test_with_both_silent_it_asks_them_in_turn(self):
+        balancer = self.silent_giver(Phase.SHIPPING)
+        for phase in (Phase.READMITTING, Phase.WITHDRAWING, Phase.READMITTING):
+            balancer.time_out()
+            assert balancer.phase() is phase
+        balancer.confirm()
+        assert balancer.phase() is Phase.RESUMING
+
+    def test_a_movement_to_a_node_that_fell_silent_while_it_waited_is_dropped(self):
+        balancer = Balancer("B", "C")
+        balancer.move(Movement("A", "B", 1), Movement("A", "C", 1), now=1.0)
+        balancer.hear("A", 20.0)
+        while balancer.actor.sessions:
+            balancer.confirm(now=20.0)
+        assert balancer.owners() == "BAAA"
+        assert balancer.actor.map.moving == {}
+
+    def test_a_node_that_vanishes_while_it_is_drained_keeps_no_other_from_leaving(self):
+        balancer = spread(idle_below=20.0, idle_for=6.0)
+        balancer.get(Drain("C"), 2.0)
+        balancer.time_out(4.0)
+        for now in (10.0, 12.0, 14.0, 16.0):
+            for node in "AB":
+                balancer.hear(node, now, cpu=10.0 if node == "B" else 50.0)
+        assert [n["node"] for n in balancer.noted("node") if n["step"] == "draining"] == ["C", "B"]
 
 
 def traffic(rate: float, seconds: float = 40.0) -> tuple[Counter, int]:

@@ -129,7 +129,7 @@ class WritersProcess:
         for number, publisher in self.publishers.items():
             journal = self.cells[number].journal
             if journal is not None and publisher.unacknowledged:
-                journal.write({}, [{"kind": "waiting", "at": now, "ids": publisher.kept}])
+                journal.write({}, [{"kind": "waiting", "at": now, "ids": [item.id for item in publisher.kept]}])
 
 
 def readings(number: int, begin: float, count: int, period_s: float, slices: int) -> Iterator[Due]:

@@ -35,6 +35,7 @@ class ChaosSettings:
     loss: float = setting(0.01, "background loss per message", low=0.0, high=0.5)
     duplication: float = setting(0.01, "background duplication per message", low=0.0, high=0.5)
     reordering: float = setting(0.02, "background reordering per message", low=0.0, high=0.5)
+    vanish: int = setting(0, "nodes that vanish for good, each at a step of a session", low=0, high=1000)
     filter: Literal["reader", "node"] = setting("reader", "where foreign items are filtered out")
     order: Literal["safe", "literal"] = setting("safe", "order of the five actions")
     ablate: Literal["none", "merge", "buffer"] = setting("none", "what is taken away to show that it is needed")
@@ -108,7 +109,16 @@ def run(settings: ChaosSettings, seed: int, trace: TraceWriter | None) -> Mappin
         BalancerSettings(slices=settings.slices, order=settings.order, timeout_s=1.0),
         lambda: Shuffle(sim.chance(f"shuffle {sim.now}"), every_s=0.6),
     )
-    Faults(sim, settings.faulted, BALANCER, seats)
+    Faults(
+        sim,
+        settings.faulted,
+        BALANCER,
+        seats,
+        check.ended,
+        vanish=settings.vanish,
+        gone=world.vanished,
+        settled_s=settings.seconds / 4,
+    )
     for number in range(settings.nodes):
         sim.at(0.1 * number, lambda n=number: world.join(f"node-{n}"))  # type: ignore[misc]  # n is bound at once
     sim.at(settings.seconds / 3, lambda: world.join(f"node-{settings.nodes}"))
@@ -121,7 +131,8 @@ def run(settings: ChaosSettings, seed: int, trace: TraceWriter | None) -> Mappin
         world.note_final()
     world.note_waiting()
     check.comparison().judged("slices-chaos")
-    return {**check.findings(), "events": sim.events, "end_s": sim.now}
+    longest = max((seconds for _, seconds, _ in check.ended.values()), default=0.0)
+    return {**check.findings(), **world.left_over(), "max_session_s": longest, "events": sim.events, "end_s": sim.now}
 
 
 def quiet(sim: Simulation, world: World, patience_s: float = 60.0) -> None:
@@ -129,12 +140,11 @@ def quiet(sim: Simulation, world: World, patience_s: float = 60.0) -> None:
     sim.network.heal()
     until = sim.now + patience_s
     while sim.now < until:
-        for name in [BALANCER, *world.nodes]:
+        for name in [BALANCER, *world.living]:
             sim.restart(name)  # again and again: a crash that was due may still come
         sim.deliver(BALANCER, Received("operator", Pause(paused=True)))
         sim.run(until=sim.now + 1.0)
-        balancer: Any = sim.cells[BALANCER].actor
-        if balancer and not world.unacknowledged() and not balancer.sessions and not balancer.waiting_movements():
+        if sim.running(BALANCER) and world.at_rest():
             break
 
 

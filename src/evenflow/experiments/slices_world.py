@@ -61,6 +61,7 @@ class World:
         self.node_settings = node_settings
         self.record = record
         self.nodes: list[str] = []
+        self.vanished: set[str] = set()  # nodes that will not come back
         self.publishers: list[str] = []
         self.topics = [Topic("data", Record() if record else Count())]
         self._interest: list[dict[str, None]] = [{} for _ in range(node_settings.slices)]  # ordered sets
@@ -87,9 +88,50 @@ class World:
         self.publishers.append(name)
         self.sim.add(name, lambda: Publisher(number, schedule, retry_s, record=self.record))
 
+    @property
+    def living(self) -> list[str]:
+        """The nodes that run, or will run again."""
+        return [name for name in self.nodes if name not in self.vanished]
+
+    def stranded(self) -> dict[int, str]:
+        """Return the slices that only a vanished node has, each with that node."""
+        owners = enumerate(self._actor(BALANCER).map.owner)
+        return {s: node for s, node in owners if node in self.vanished}
+
     def unacknowledged(self) -> int:
-        """Return how many items their publishers still keep."""
-        return sum(self._actor(name).unacknowledged for name in self.publishers)
+        """Return how many items their publishers still keep, but for items of slices that are stranded."""
+        kept = [item for name in self.publishers for item in self._actor(name).kept]
+        stranded = self.stranded() if kept and self.vanished else {}
+        return sum(item.slice not in stranded for item in kept)
+
+    def at_rest(self) -> bool:
+        """Say whether nothing is under way: no item, no session, no drain, nothing that a node has yet to hear."""
+        balancer = self._actor(BALANCER)
+        living = [node for name, node in balancer.map.nodes.items() if name not in self.vanished]
+        return not (
+            balancer.sessions
+            or balancer.waiting_movements()
+            or any(node.draining for node in living)
+            or balancer.map.untold - self.vanished
+            or self.unacknowledged()
+        )
+
+    def left_over(self) -> dict[str, int]:
+        """Count what should not be there at the end, and what vanished nodes took with them."""
+        balancer = self._actor(BALANCER)
+        stranded = self.stranded()
+        held = [s for name in self.living for s in self._owned(name)]
+        return {
+            "stranded_slices": len(stranded),
+            "unowned_slices": sum(held.count(s) != 1 for s in range(self.node_settings.slices) if s not in stranded),
+            "undrained_nodes": sum(
+                balancer.map.nodes[name].draining for name in self.living if name in balancer.map.nodes
+            ),
+        }
+
+    def _owned(self, name: str) -> list[int]:
+        saved = self.sim.cells[name].saved
+        return [int(key[6:]) for key, value in saved.items() if key.startswith("slice/") and value[0] is State.OWNING]
 
     def written(self) -> int:
         """Return how many items were written."""
@@ -97,33 +139,36 @@ class World:
 
     def note_final(self) -> None:
         """Put the durable state of every slice on the trace, for the checker."""
-        for slice_id, phase, ids in self._durable():
-            if phase is State.OWNING:
-                self.sim.note({"kind": "final", "at": self.sim.now, "slice": slice_id, "ids": ids})
+        stranded = self.stranded()
+        for name, slice_id, phase, ids in self._durable():
+            lost = stranded.get(slice_id) == name
+            if lost or phase is State.OWNING:
+                record = {"kind": "final", "at": self.sim.now, "slice": slice_id, "ids": ids}
+                self.sim.note({**record, "stranded": True} if lost else record)
 
     def note_waiting(self) -> None:
         """Put the items on the trace that are still somewhere: a run may end before they are processed."""
-        owned = {slice_id for slice_id, phase, _ in self._durable() if phase is State.OWNING}
-        where = {name: self._actor(name).kept for name in self.publishers}
+        owned = {slice_id for _, slice_id, phase, _ in self._durable() if phase is State.OWNING}
+        where = {name: [item.id for item in self._actor(name).kept] for name in self.publishers}
         for name in self.nodes:
             node = self._actor(name) if name in self.sim.cells else None
             if node is not None:
                 cached = [item.id for held in node.held.values() for item in held.cache.values()]
                 where[name] = [*(item.id for item in node.pending.values()), *cached]
-        # A slice that nobody owns is in a session: its effects are with one of both sides.
-        where["sessions"] = [i for slice_id, _, ids in self._durable() if slice_id not in owned for i in ids]
+        # A slice without an owner is in a session: its effects are with one of both sides.
+        where["sessions"] = [i for _, slice_id, _, ids in self._durable() if slice_id not in owned for i in ids]
         where["network"] = [m.id for m in self.sim.in_flight() if type(m) is Item]
         for name, ids in where.items():
             if ids:
                 self.sim.note({"kind": "waiting", "at": self.sim.now, "node": name, "ids": list(ids)})
 
-    def _durable(self) -> Iterator[tuple[int, State, list[int]]]:
-        """Give every slice that a node has saved: its number, its phase there, and the items with an effect in it."""
+    def _durable(self) -> Iterator[tuple[str, int, State, list[int]]]:
+        """Yield every slice that a node has saved: the node, the slice, its phase there, the items with an effect in it."""
         for name in self.nodes:
             cell = self.sim.cells.get(name)
             for key, value in cell.saved.items() if cell else ():
                 if key.startswith("slice/"):
-                    yield int(key[6:]), value[0], list(value[2].get("data", ()))
+                    yield name, int(key[6:]), value[0], list(value[2].get("data", ()))
 
     def _actor(self, name: str) -> Any:
         return self.sim.cells[name].actor

@@ -26,14 +26,15 @@ def named(name: str, /, **settings: Any) -> Policy:
 
     Examples
     --------
-    >>> named("even_counts", capped=True)
-    EvenCounts(rounding='nearest', capped=True)
+    >>> named("load_classes", overloaded=1.1)
+    LoadClasses(overloaded=1.1, underloaded=0.8)
     """
     kind = kind_of(name)
     known = settings_of(kind)
     for key in settings:
         if known is not None and key not in known:
-            raise BadInput(f"the setting {key!r} of policy {name!r}", nearest(key, known), "policy settings")
+            allowed = nearest(key, known) if known else "no setting"
+            raise BadInput(f"the setting {key!r} of policy {name!r}", allowed, "policy settings")
     try:
         policy: Policy = kind(**settings)
     except (TypeError, ValueError) as error:

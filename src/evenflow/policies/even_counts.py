@@ -2,77 +2,86 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from evenflow import guards
 from evenflow.draft import Draft, RowMove
-from evenflow.errors import BadInput
-
-ROUNDINGS = ("nearest", "down", "up")
 
 
 @dataclass(frozen=True, slots=True)
 class EvenCounts:
     """Take from every node above the average number of units and give to the nodes below it.
 
-    Parameters
-    ----------
-    rounding
-        How the average is rounded: ``"nearest"`` (the thesis: 10/3 ≈ 3), ``"down"`` or ``"up"``.
-    capped
-        Whether a taker stops at the average.
-        In the thesis it does not: with 5, 5 and a new node, the new node takes 2 and 2 and ends with 4.
+    No giver goes below the average rounded down and no taker goes above the average rounded up,
+    so that in the end no two nodes differ by more than one unit, unless a guard refuses a move.
 
     Examples
     --------
-    >>> EvenCounts()
-    EvenCounts(rounding='nearest', capped=False)
+    >>> from evenflow.model import Node, Snapshot, Unit
+    >>> from evenflow.planner import plan
+    >>> units = [Unit(str(i), "a", 1.0) for i in range(12)]
+    >>> moves = plan(Snapshot.of([Node("a"), Node("b"), Node("c")], units), EvenCounts()).moves
+    >>> [move.taker for move in moves]
+    ['b', 'b', 'b', 'b', 'c', 'c', 'c', 'c']
     """
-
-    rounding: str = "nearest"
-    capped: bool = False
 
     guards: ClassVar[tuple[guards.Guard, ...]] = guards.HARD
 
-    def __post_init__(self) -> None:
-        if self.rounding not in ROUNDINGS:
-            raise BadInput(repr(self.rounding), "one of " + ", ".join(map(repr, ROUNDINGS)), "rounding")
-        if not isinstance(self.capped, bool):
-            raise BadInput(repr(self.capped), "true or false", "capped")
-
     def propose(self, draft: Draft) -> Iterator[RowMove]:
-        """Offer the lowest unit ids of every giver to the first taker that still takes."""
-        nodes = len(draft.snapshot.node_ids)
-        if nodes < 2:
-            return
+        """Offer the lowest unit ids of every giver to the first taker that has room.
+
+        Section 4.4: "gets the first Slice-taking PN and Slice-giving PN and checks how many Slices can be moved to
+        the Slice-taker"; then "the Slice-giving/taking PN that has no more Slice to be moved/received is removed".
+        """
         units = draft.units_by_node()
         movable = draft.movable(resting=True)
         counts = [len(rows) for rows in units]
-        average = self._average(sum(counts), nodes)
-        takers = [n for n in range(nodes) if counts[n] < average]
-        for giver in [n for n in range(nodes) if counts[n] > average]:
-            rows = units[giver]
-            spare = by_id(draft, rows[movable[rows]].tolist())[: counts[giver] - average]
-            while spare and takers:
-                taker = takers[0]
-                now = spare[: average - counts[taker]] if self.capped else spare
-                for unit in now:
-                    yield draft.move(unit, taker, f"even counts: the average is {average} units")
-                counts[taker] += len(now)
-                spare = spare[len(now) :]
-                if counts[taker] >= average:
-                    takers.pop(0)
+        goals = even_goals(counts)
+        why = f"even counts: the average is {sum(counts) / max(1, len(counts)):.4g} units"
+        takers = [n for n, goal in enumerate(goals) if counts[n] < goal]
+        for giver in [n for n, goal in enumerate(goals) if counts[n] > goal]:
+            spare = deque(by_id(draft, units[giver][movable[units[giver]]].tolist()))
+            for taker in takers:
+                refused = []  # what a guard keeps from this taker may go to another one, and others go in its place
+                while spare and counts[giver] > goals[giver] and counts[taker] < goals[taker]:
+                    unit = spare.popleft()
+                    yield draft.move(unit, taker, why)
+                    if draft.owner[unit] == taker:
+                        counts[giver] -= 1
+                        counts[taker] += 1
+                    else:
+                        refused.append(unit)
+                spare.extendleft(reversed(refused))
+            takers = [n for n in takers if counts[n] < goals[n]]
 
-    def _average(self, units: int, nodes: int) -> int:
-        if self.rounding == "down":
-            return units // nodes
-        if self.rounding == "up":
-            return math.ceil(units / nodes)
-        return (2 * units + nodes) // (2 * nodes)
+
+def even_goals(counts: Sequence[int]) -> list[int]:
+    """Return how many units each node should end with: the average rounded down, and for some nodes one more.
+
+    The thesis rounds the average to the nearest whole number (section 4.4: "10 / 3 ≈ 3") and givers go down to that.
+    So below a half the units left over go to takers first, as in its example, where 5, 5 and 0 become 3, 3 and 4;
+    from a half on they stay with givers first, which saves moves.
+
+    Examples
+    --------
+    >>> even_goals([5, 5, 0]), even_goals([8, 0, 0])
+    ([3, 3, 4], [3, 3, 2])
+    """
+    if not counts:
+        return []
+    least, over = divmod(sum(counts), len(counts))
+    givers = [n for n, count in enumerate(counts) if count > least]
+    takers = [n for n, count in enumerate(counts) if count < least]
+    middle = [n for n, count in enumerate(counts) if count == least]
+    first = [*takers, *givers, *middle] if 2 * over < len(counts) else [*givers, *takers, *middle]
+    goals = [least] * len(counts)
+    for node in first[:over]:
+        goals[node] += 1
+    return goals
 
 
 def by_id(draft: Draft, units: list[int]) -> list[int]:

@@ -14,7 +14,8 @@ from evenflow.actor import Note, Received, Send, Started, Wake, Woken
 from evenflow.slices.algorithm import Algorithm, Movement
 from evenflow.slices.messages import Confirm, Leave, Notification, Refused
 from evenflow.slices.nodemap import NodeMap, NodeView
-from evenflow.slices.session import ENDED, LITERAL, TABLE, Happening, Phase, Session
+from evenflow.slices.owed import Owed
+from evenflow.slices.session import ENDED, LITERAL, OWES, TABLE, Happening, Phase, Session
 from evenflow.slices.settings import BalancerSettings
 
 HAPPENINGS = {h.value: h for h in Happening}
@@ -63,6 +64,7 @@ class LoadBalancer:
         self.record = record
         self.map = NodeMap(settings.slices, SILENT_AFTER * period_s)
         self.sessions: dict[int, Session] = {}  # under way
+        self.owed = Owed()  # what silent nodes have yet to hear
         self.waiting: dict[str, deque[Movement]] = {}  # giver → movements, one session after the other
         self.departed: set[str] = set()  # let go; told again if they are still there
         self.paused = False
@@ -148,7 +150,7 @@ class LoadBalancer:
         elif (
             now - node.idle_since >= self.settings.idle_for
             and len(self.map.usable(now)) > 1
-            and not any(n.draining for n in self.map.nodes.values())
+            and not any(n.draining and self.map.reachable(n.name, now) for n in self.map.nodes.values())
         ):
             return self._drain(node.name, now, f"idle: cpu below {limit:g} % for {now - node.idle_since:g} s")
         return []
@@ -192,7 +194,8 @@ class LoadBalancer:
         return sum(len(queue) for queue in self.waiting.values())
 
     def _involved(self, name: str) -> bool:
-        return any(name in (s.giver, s.taker) for s in self.sessions.values()) or bool(self.waiting.get(name))
+        under_way = any(name in (s.giver, s.taker) for s in self.sessions.values())
+        return under_way or bool(self.waiting.get(name)) or name in self.map.untold
 
     # -- sessions -------------------------------------------------------------------------------
 
@@ -224,9 +227,8 @@ class LoadBalancer:
             return []
         while queue:
             movement = queue.popleft()
-            taker = self.map.nodes.get(movement.taker)
-            if taker is None or taker.draining:  # it began to leave while the movement waited
-                self._stay(movement)
+            if movement.taker not in self.map.usable(now) or not self.map.reachable(giver, now):
+                self._stay(movement)  # one of them began to leave or fell silent while the movement waited
                 continue
             session = Session(self._next, giver, movement.taker, movement.slices, Phase.STOPPING, now)
             return self._begin(session, now, movement.why)
@@ -245,37 +247,61 @@ class LoadBalancer:
     def _order(self, session: Session, now: float) -> list[Any]:
         """Send the action of the session's phase and set its two timers."""
         settings = self.settings
-        to, action = session.action(self._over())
+        to, action = session.action(self._over(session.addressee))
         return [
             Send(to, action),
             Wake(now + settings.resend_s, ("resend", session.id, session.attempt)),
             Wake(now + settings.timeout_s, ("timeout", session.id, session.attempt)),
         ]
 
-    def _over(self) -> int:
-        """Return the id below which every session has ended."""
-        return min(self.sessions, default=self._next)
+    def _over(self, node: str) -> int:
+        """Return the id below which every session of this node has ended and is settled."""
+        under_way = [s.id for s in self.sessions.values() if node in (s.giver, s.taker)]
+        return min([*under_way, *(number for number, to in self.owed if to == node)], default=self._next)
 
     def _confirmed(self, confirm: Confirm, now: float) -> list[Any]:
         session = self.sessions.get(confirm.session)
-        if session is None or not session.expects(confirm.step):
+        if session is not None and session.expects(confirm.step):
+            return self._happened(session, HAPPENINGS[confirm.outcome], now, confirm.why)
+        told = self.owed.confirmed(confirm)
+        if told is None:
             return []
-        return self._happened(session, HAPPENINGS[confirm.outcome], now, confirm.why)
+        if not self.owed.settle(*told):
+            return self._tell(*told, now)
+        self.map.untold = self.owed.nodes()
+        return [Note({"kind": "told", "at": now, "session": told[0], "node": told[1]})]
+
+    def _tell(self, number: int, node: str, now: float) -> list[Any]:
+        """Tell a node how a session ended, again and again until it confirms."""
+        action = self.owed.action(number, node, self._over(node))
+        if action is None:
+            return []
+        return [Send(node, action), Wake(now + self.settings.timeout_s, ("tell", number, node))]
 
     def _woken(self, name: Any, now: float) -> list[Any]:
         what, number, attempt = name
+        if what == "tell":
+            return self._tell(number, attempt, now)
         session = self.sessions.get(number)
         if session is None or session.attempt != attempt:
             return []
         if what == "resend":
-            to, action = session.action(self._over())
+            to, action = session.action(self._over(session.addressee))
             return [Send(to, action), Wake(now + self.settings.resend_s, name)]
         return self._happened(session, Happening.TIMED_OUT, now)
 
     def _happened(self, session: Session, happening: Happening, now: float, why: str = "") -> list[Any]:
+        owes = OWES.get((session.phase, happening))
         if not session.happened(happening, self._table):
             return []  # nothing to do but wait: the resend timer goes on
-        out: list[Any] = [self._note(session, now, why=why or happening.value)]
+        out: list[Any] = [self._note(session, now, why or happening.value, owes)]
+        if owes is not None:
+            debt = self.owed.add(session, owes)
+            self.map.untold.add(debt[1])
+            out += self._tell(*debt, now)
+        if session.phase is Phase.WITHDRAWING:
+            for movement in self.waiting.pop(session.giver, ()):
+                self._stay(movement)  # a silent giver gives nothing
         if session.phase not in ENDED:
             return out + self._order(session, now)
         del self.sessions[session.id]
@@ -286,19 +312,18 @@ class LoadBalancer:
                 self.map.moving.pop(s, None)
         return out + self._begin_next(session.giver, now)
 
-    def _note(self, session: Session, now: float, why: str = "") -> Note:
-        return Note(
-            {
-                "kind": "session",
-                "at": now,
-                "session": session.id,
-                "step": session.phase.value,
-                "giver": session.giver,
-                "taker": session.taker,
-                "slices": session.slices,
-                "why": why,
-            }
-        )
+    def _note(self, session: Session, now: float, why: str, owes: Phase | None = None) -> Note:
+        record = {
+            "kind": "session",
+            "at": now,
+            "session": session.id,
+            "step": session.phase.value,
+            "giver": session.giver,
+            "taker": session.taker,
+            "slices": session.slices,
+            "why": why,
+        }
+        return Note(record if owes is None else {**record, "owes": owes.value})
 
     # -- requests and recall --------------------------------------------------------------------
 
@@ -326,6 +351,10 @@ class LoadBalancer:
                 self._next = max(self._next, session.id + 1)
                 self._granted = True
                 self._fold(session)
+                if "owes" in note:
+                    self.owed.add(session, phases[note["owes"]])
+            elif note["kind"] == "told":
+                self.owed.forget(note["session"], note["node"])
             elif note["kind"] == "node":
                 draining[note["node"]] = note["step"] == "draining" or (
                     draining.get(note["node"], False) and note["step"] == "joined"
@@ -339,7 +368,9 @@ class LoadBalancer:
         for name in [n for n, leaves in draining.items() if leaves]:
             view = NodeView(name, now, 1.0, deque(maxlen=self.settings.history), draining=True)
             self.map.nodes[name] = view
-        return [command for session in self.sessions.values() for command in self._order(session, now)]
+        self.map.untold = self.owed.nodes()
+        out = [command for session in self.sessions.values() for command in self._order(session, now)]
+        return out + [command for debt in self.owed for command in self._tell(*debt, now)]
 
     def _fold(self, session: Session) -> None:
         ended = session.phase in ENDED

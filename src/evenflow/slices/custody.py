@@ -24,12 +24,23 @@ EVENTS: Mapping[tuple[ActionKind, SliceState | None], Event] = {
     (ActionKind.UPDATE_SLICE_STATE, SliceState.IN_SESSION): Event.STOPPED,
     (ActionKind.UPDATE_SLICE_STATE, SliceState.AVAILABLE): Event.OPENED,
     (ActionKind.REMOVE_SLICE, None): Event.REMOVED,
+    (ActionKind.REMOVE_SLICE, SliceState.IN_SESSION): Event.WITHDRAWN,
+    (ActionKind.REMOVE_SLICE, SliceState.AVAILABLE): Event.RECEIPTED,  # they are available elsewhere
     (ActionKind.SEND_CACHE_TO_NODE, None): Event.SHIP_ORDERED,
 }
-REMOVE, SHIP, OPEN, READMIT, RESUME, CLEAN = (
+REMOVE, SHIP, READMIT, RESUME, CLEAN, WITHDRAW, DISCARD = (
     ACTIONS[phase].step
-    for phase in (Phase.REMOVING, Phase.SHIPPING, Phase.OPENING, Phase.READMITTING, Phase.RESUMING, Phase.CLEANING)
+    for phase in (
+        Phase.REMOVING,
+        Phase.SHIPPING,
+        Phase.READMITTING,
+        Phase.RESUMING,
+        Phase.CLEANING,
+        Phase.WITHDRAWING,
+        Phase.DISCARDING,
+    )
 )
+CLOSES: Mapping[int, str] = {RESUME: "done", CLEAN: "done", WITHDRAW: "done", DISCARD: "shipped"}
 
 
 @dataclass(slots=True)
@@ -56,7 +67,7 @@ class Custody(ABC):
         self.held: dict[int, Held] = {}
         self.steps: dict[int, int] = {}  # session → last step done
         self.closed: dict[int, str] = {}  # session → how it ended here
-        self.over = 0  # all sessions below it have ended everywhere
+        self.over = 0  # all sessions of this node below it have ended
         self.shipping: dict[int, tuple[str, tuple[int, ...]]] = {}  # session → taker and slices, until the receipt
         self._draining: set[int] = set()
 
@@ -96,13 +107,13 @@ class Custody(ABC):
         saves = self._forget_ended(action.over)
         session, step = action.session, action.step
         if session < self.over:
-            return saves  # a straggler of a session that has ended everywhere
+            return saves  # a straggler of a session that has ended
         if session in self.closed:
             late = self.closed[session] == "shipped" and step == READMIT
             return [*saves, self._confirm(action, "shipped" if late else "done")]
         if step <= self.steps.get(session, 0):
             return saves if session in self.shipping else [*saves, self._confirm(action)]  # the receipt will confirm
-        if session not in self.steps and step in (READMIT, CLEAN):
+        if session not in self.steps and step in (READMIT, CLEAN, WITHDRAW):
             return [*saves, *self._close(session, "never began"), self._confirm(action)]
         if step == REMOVE and self.settings.order == "safe":
             return [*saves, *self._drain(action, now)]
@@ -126,8 +137,8 @@ class Custody(ABC):
         out.append(Save({"steps": dict(self.steps)}))
         if event is Event.SHIP_ORDERED:
             return out  # confirmed when the receipt is here
-        if event is Event.GRANTED or action.step in (RESUME, CLEAN):
-            out += self._close(action.session, "done")
+        if event is Event.GRANTED or action.step in CLOSES:
+            out += self._close(action.session, CLOSES.get(action.step, "done"))
         elif event is Event.OPENED and self.settings.order == "safe":
             out += self._close(action.session, "opened")
         return [*out, self._confirm(action)]
@@ -287,9 +298,7 @@ class Custody(ABC):
         """Forget the slices: the taker has the cargo."""
         if session not in self.shipping:
             return []
-        _, slices = self.shipping.pop(session)
-        out = self._transit(slices, Event.RECEIPTED, session, now)
-        out.append(Save({"shipping": dict(self.shipping)}))
+        out = self._transit(self.shipping[session][1], Event.RECEIPTED, session, now)
         return [*out, *self._close(session, "shipped"), Send(self.balancer, Confirm(session, SHIP))]
 
 

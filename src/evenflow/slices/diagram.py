@@ -28,6 +28,8 @@ def draw_handoff(table: Table = handoff.TABLE) -> str:
 def draw_session(table: Mapping[tuple[Phase, Happening], Phase] = session.TABLE) -> str:
     """Draw what the balancer goes through in one session: each state is the action whose confirmation it awaits.
 
+    After a slash stands what a silent node is told later.
+
     Examples
     --------
     >>> print(draw_session(session.LITERAL).splitlines()[1])
@@ -35,7 +37,10 @@ def draw_session(table: Mapping[tuple[Phase, Happening], Phase] = session.TABLE)
     """
     lines = ["stateDiagram-v2", f"    [*] --> {_name(Phase.STOPPING)}"]
     rows = {key: to for key, to in table.items() if key[0] is not Phase.GRANTING}  # the first grant is no session
-    lines += [f"    {_name(phase)} --> {_name(to)} : {happening.value}" for (phase, happening), to in rows.items()]
+    for (phase, happening), to in rows.items():
+        owes = session.OWES.get((phase, happening))
+        label = happening.value if owes is None else f"{happening.value} / owes {owes.value}"
+        lines.append(f"    {_name(phase)} --> {_name(to)} : {label}")
     return "\n".join(lines + [f"    {_name(phase)} --> [*]" for phase in Phase if phase in ENDED & set(rows.values())])
 
 

@@ -40,6 +40,7 @@ class Event(Enum):
     ARRIVED = "arrived"  # the giver's state and cache
     RECEIPTED = "receipted"
     OPENED = "opened"
+    WITHDRAWN = "withdrawn"  # taker: what has not arrived by now is not accepted any more
 
 
 class Effect(Enum):
@@ -74,7 +75,7 @@ TABLE: Table = {
     (State.HOLDING, Event.REMOVED): Row(State.RELEASED, (Effect.CLOSE_READER,)),
     (State.RELEASED, Event.SHIP_ORDERED): Row(State.SHIPPED, (Effect.SEND_CARGO,)),
     (State.AWAITING, Event.ARRIVED): Row(State.INSTALLED, (Effect.MERGE, Effect.SEND_RECEIPT)),
-    (State.SHIPPED, Event.RECEIPTED): Row(State.ABSENT, (Effect.FORGET,)),
+    (State.SHIPPED, Event.RECEIPTED): Row(State.ABSENT, (Effect.STOP_SHIPPING, Effect.FORGET)),
     (State.INSTALLED, Event.OPENED): Row(State.OWNING, (Effect.PROCESS_CACHE,)),
     # cargo or receipt can be lost: ship again, and answer again whatever has happened since
     (State.SHIPPED, Event.TIMED_OUT): Row(State.SHIPPED, (Effect.SEND_CARGO,)),
@@ -86,6 +87,9 @@ TABLE: Table = {
     (State.HOLDING, Event.OPENED): Row(State.OWNING, (Effect.PROCESS_CACHE,)),
     (State.AWAITING, Event.REMOVED): Row(State.ABSENT, (Effect.FORGET, Effect.CLOSE_READER)),
     (State.INSTALLED, Event.REMOVED): Row(State.ABSENT, (Effect.FORGET, Effect.CLOSE_READER)),
+    # the giver is silent: a taker that has the slices refuses to be withdrawn, and the giver forgets when it is back
+    (State.AWAITING, Event.WITHDRAWN): Row(State.ABSENT, (Effect.FORGET, Effect.CLOSE_READER)),
+    (State.HOLDING, Event.RECEIPTED): Row(State.ABSENT, (Effect.FORGET, Effect.CLOSE_READER)),
 }
 
 LITERAL: Table = {
@@ -98,7 +102,7 @@ LITERAL: Table = {
     (State.RELEASED, Event.SHIP_ORDERED): Row(State.SHIPPED, (Effect.SEND_CARGO,)),
     (State.SHIPPED, Event.TIMED_OUT): Row(State.SHIPPED, (Effect.SEND_CARGO,)),
     (State.OWNING, Event.ARRIVED): Row(State.OWNING, (Effect.MERGE, Effect.PROCESS_CACHE, Effect.SEND_RECEIPT)),
-    (State.SHIPPED, Event.RECEIPTED): Row(State.ABSENT, (Effect.FORGET,)),
+    (State.SHIPPED, Event.RECEIPTED): Row(State.ABSENT, (Effect.STOP_SHIPPING, Effect.FORGET)),
 }
 
 

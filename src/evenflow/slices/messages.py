@@ -45,7 +45,7 @@ class ActionKind(IntEnum):
 class Action(NamedTuple):
     """An order of the balancer to one node about a collection of slices.
 
-    ``over`` says that all sessions below it have ended, so that nodes may forget them.
+    ``over`` says that all sessions of this node below it have ended, so that it may forget them.
     """
 
     session: int

@@ -80,6 +80,7 @@ class NodeMap:
     owner: list[str | None] = field(init=False)  # a slice that is moving belongs to its taker already
     moving: dict[int, str] = field(default_factory=dict)  # slice → the node it leaves
     pinned: set[int] = field(default_factory=set)
+    untold: set[str] = field(default_factory=set)  # nodes that have not confirmed how an old session ended
     estimates: list[Estimate] = field(init=False)
     _off: dict[str, float] = field(default_factory=dict)  # node → how far its last sample lay off, if it was far
 
@@ -87,9 +88,14 @@ class NodeMap:
         self.owner = [None] * self.slices
         self.estimates = [Estimate() for _ in range(self.slices)]
 
+    def reachable(self, name: str, now: float) -> bool:
+        """Say whether a node can take part in a session: heard of lately, and all its old sessions are settled."""
+        node = self.nodes.get(name)
+        return node is not None and node.heard >= now - self.silent_s and name not in self.untold
+
     def usable(self, now: float) -> list[str]:
-        """Return the nodes that may give and take: heard of lately, not being drained."""
-        return [n.name for n in self.nodes.values() if not n.draining and n.heard >= now - self.silent_s]
+        """Return the nodes that may give and take: reachable, not being drained."""
+        return [n.name for n in self.nodes.values() if not n.draining and self.reachable(n.name, now)]
 
     def measured(self, node: str, loads: Mapping[int, float]) -> None:
         """Take in new samples of slices' loads, all from one node.

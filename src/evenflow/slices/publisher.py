@@ -62,9 +62,9 @@ class Publisher:
         return len(self._open)
 
     @property
-    def kept(self) -> list[int]:
-        """The ids of those items."""
-        return list(self._open)
+    def kept(self) -> list[Item]:
+        """The items that are still kept."""
+        return [item for _, item in self._open.values()]
 
     @property
     def exhausted(self) -> bool:

@@ -4,6 +4,10 @@ The balancer walks this table; the nodes walk the hand-off table (:mod:`evenflow
 Until the giver has the taker's receipt, a session can be rolled back:
 the giver takes the slices up again, and the taker, which may not process before the last action, forgets them.
 The giver decides whether it is too late, because only the giver knows whether it has forgotten.
+If the giver is silent the taker decides: what it has not received it will not accept any more, and what it has it keeps.
+
+Every phase times out, so a session ends although a node is silent; :data:`OWES` says what the node is told later.
+Only with both nodes silent it goes on asking them in turn, because then nobody can say who has the slices.
 """
 
 from __future__ import annotations
@@ -31,6 +35,8 @@ class Phase(Enum):
     READMITTING = "readmit"
     RESUMING = "resume"
     CLEANING = "clean"
+    WITHDRAWING = "withdraw"
+    DISCARDING = "discard"
     ROLLED_BACK = "rolled back"
 
 
@@ -62,6 +68,8 @@ ACTIONS: Mapping[Phase, Instruction] = {
     Phase.READMITTING: Instruction(6, "giver", ActionKind.ADD_SLICE, SliceState.IN_SESSION),
     Phase.RESUMING: Instruction(7, "giver", ActionKind.UPDATE_SLICE_STATE, SliceState.AVAILABLE),
     Phase.CLEANING: Instruction(8, "taker", ActionKind.REMOVE_SLICE),
+    Phase.WITHDRAWING: Instruction(9, "taker", ActionKind.REMOVE_SLICE, SliceState.IN_SESSION),
+    Phase.DISCARDING: Instruction(10, "giver", ActionKind.REMOVE_SLICE, SliceState.AVAILABLE),
 }
 
 TABLE: Mapping[tuple[Phase, Happening], Phase] = {
@@ -71,15 +79,37 @@ TABLE: Mapping[tuple[Phase, Happening], Phase] = {
     (Phase.REMOVING, Happening.DONE): Phase.SHIPPING,
     (Phase.SHIPPING, Happening.DONE): Phase.OPENING,
     (Phase.OPENING, Happening.DONE): Phase.DONE,
-    # rollback: somebody refuses, or the taker does not answer
+    # rollback: a node refuses or does not answer
     (Phase.STOPPING, Happening.REFUSED): Phase.READMITTING,
+    (Phase.STOPPING, Happening.TIMED_OUT): Phase.READMITTING,
     (Phase.EXPECTING, Happening.REFUSED): Phase.READMITTING,
     (Phase.EXPECTING, Happening.TIMED_OUT): Phase.READMITTING,
+    (Phase.REMOVING, Happening.TIMED_OUT): Phase.READMITTING,
     (Phase.SHIPPING, Happening.TIMED_OUT): Phase.READMITTING,
     (Phase.READMITTING, Happening.DONE): Phase.RESUMING,
-    (Phase.READMITTING, Happening.SHIPPED): Phase.SHIPPING,  # too late: the only way is forward
+    (Phase.READMITTING, Happening.SHIPPED): Phase.OPENING,  # too late: the taker has the slices
     (Phase.RESUMING, Happening.DONE): Phase.CLEANING,
     (Phase.CLEANING, Happening.DONE): Phase.ROLLED_BACK,
+    # the giver is silent, so the taker decides
+    (Phase.READMITTING, Happening.TIMED_OUT): Phase.WITHDRAWING,
+    (Phase.WITHDRAWING, Happening.DONE): Phase.ROLLED_BACK,  # it has nothing and will accept nothing
+    (Phase.WITHDRAWING, Happening.REFUSED): Phase.OPENING,  # it has the slices
+    (Phase.WITHDRAWING, Happening.TIMED_OUT): Phase.READMITTING,  # both are silent: ask the giver again
+    # what is decided needs no answer
+    (Phase.GRANTING, Happening.TIMED_OUT): Phase.DONE,
+    (Phase.OPENING, Happening.TIMED_OUT): Phase.DONE,
+    (Phase.RESUMING, Happening.TIMED_OUT): Phase.CLEANING,
+    (Phase.CLEANING, Happening.TIMED_OUT): Phase.ROLLED_BACK,
+}
+
+OWES: Mapping[tuple[Phase, Happening], Phase] = {
+    # what a silent node is told until it confirms, although the session goes on or has ended
+    (Phase.GRANTING, Happening.TIMED_OUT): Phase.GRANTING,
+    (Phase.OPENING, Happening.TIMED_OUT): Phase.OPENING,
+    (Phase.RESUMING, Happening.TIMED_OUT): Phase.RESUMING,
+    (Phase.CLEANING, Happening.TIMED_OUT): Phase.CLEANING,
+    (Phase.WITHDRAWING, Happening.DONE): Phase.READMITTING,  # and then to resume
+    (Phase.WITHDRAWING, Happening.REFUSED): Phase.DISCARDING,
 }
 
 LITERAL: Mapping[tuple[Phase, Happening], Phase] = {
@@ -107,12 +137,16 @@ class Session:
     began: float = 0.0
     attempt: int = 0  # grows with every change of phase, so that an old timer is told from a new one
 
+    @property
+    def addressee(self) -> str:
+        """The node that this phase waits for."""
+        return self.giver if ACTIONS[self.phase].side == "giver" else self.taker
+
     def action(self, over: int) -> tuple[str, Action]:
         """Return the addressee and the action of this phase."""
         order = ACTIONS[self.phase]
-        to = self.giver if order.side == "giver" else self.taker
         taker = self.taker if order.kind is ActionKind.SEND_CACHE_TO_NODE else None
-        return to, Action(self.id, order.step, order.kind, self.slices, order.state, taker, over)
+        return self.addressee, Action(self.id, order.step, order.kind, self.slices, order.state, taker, over)
 
     def expects(self, step: int) -> bool:
         """Say whether a confirmation of this step is what the session waits for."""
