@@ -73,7 +73,7 @@ class World:
             elif isinstance(command, Save):
                 self.saved[name].update(command.values)
             elif isinstance(command, Note):
-                who, read = tuple(command.record["unit"]), command.record["read"]
+                who, read = (command.record["trigger"], command.record["key"]), command.record["read"]
                 if read <= self.reads.get(who, 0):
                     self.wrong = f"{who} had its effect twice"
                 self.reads[who] = read

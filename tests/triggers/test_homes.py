@@ -172,6 +172,14 @@ def test_rows_that_begin_on_another_lane_than_their_home_are_refused():
         made.start(lambda _: rows, ())
 
 
+def test_a_folder_goes_on_with_as_many_lanes_as_it_has(tmp_path):
+    (tmp_path / "last.json").write_text('{"round": 4, "lanes": 2}')
+    made = run({}, lanes=3)
+    again = TriggerRun(None, made.placed, 3, NoBalancing(), folder=str(tmp_path))
+    with pytest.raises(BadInput, match="3 lanes, allowed is 2"):
+        again.resume()
+
+
 def test_a_trigger_to_begin_with_must_exist():
     with pytest.raises(BadInput, match="trigger 'add', allowed is 'add_up'"):
         run({}).start(lambda _: Rows(totals()), ("add",))
