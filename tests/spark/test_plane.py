@@ -94,6 +94,25 @@ def test_a_changed_schema_lanes_or_output_is_refused(spark, place):
             settle(**change)
 
 
+def test_a_null_key_that_ended_the_query_can_be_dropped_on_the_same_checkpoint(spark, place):
+    def divided(nulls):
+        stream = stream_of(spark, place / "in").selectExpr("id", "nullif(device, 7) device", "value")
+        return evenflow.balance(stream, by="device", slices=SLICES, lanes=LANES, nulls=nulls)
+
+    def start(processed):
+        writer = processed.writeStream.format("parquet").option("checkpointLocation", str(place / "check"))
+        return writer.start(str(place / "out"))
+
+    with pytest.raises(Exception, match="null"):
+        start(divided("refuse").process(follow, OUTPUT)).processAllAvailable()
+    with pytest.raises(BadInput, match="kind = 'process_each'"):
+        start(divided("drop").process_each(lambda key, rows, state: (None, None), OUTPUT))
+    query = start(divided("drop").process(follow, OUTPUT))
+    query.processAllAvailable()
+    query.stop()
+    assert written(spark, place / "out") == [row for row in expected(place / "in") if row["device"] != 7]
+
+
 def test_foreach_batch_several_keys_and_available_now(spark, place):
     out = str(place / "out")
 

@@ -140,14 +140,15 @@ class Plane:
 def known_fields(place: Storage) -> dict[str, Any]:
     """Return what a plane's directory says the plane is; :class:`FileNotFoundError` if it says nothing."""
     content = place.read(FILE)
+    fields: Any = None
+    fault = "describes no plane"
     try:
         fields = json.loads(content)
     except ValueError as error:
-        fields = f"which cannot be read ({error})"
+        fault = f"cannot be read ({error})"
     if isinstance(fields, dict) and {*SHAPE, "by", "assign", "nulls"} <= set(fields):
         return fields
-    what = fields if isinstance(fields, str) else "which describes no plane"
-    raise BadInput(f"a file {what}", "the file that the first start wrote, restored", f"{place.url}/{FILE}")
+    raise BadInput(f"a file that {fault}", "the file that the first start wrote, restored", f"{place.url}/{FILE}")
 
 
 def _may_follow(name: str, before: Any, now: Any) -> bool:
