@@ -56,6 +56,10 @@ def test_a_good_run_has_no_findings():
         ([owner("a", True), owner("b", True), owner("a", True)], "owner_violations", 2),
         ([session("stop", 1.0), session("expect", 2.0)], "unfinished_sessions", 1),
         ([session("stop", 1.0), session("rolled back", 2.0)], "rolled_back_sessions", 1),
+        ([*PUBLISH, {**FINAL[0], "ids": [], "stranded": True}], "stranded_items", 2),
+        ([*PUBLISH, {**FINAL[0], "ids": [], "stranded": True}], "lost", 0),  # their publisher still keeps them
+        ([*PUBLISH, *COMMIT, {**FINAL[0], "ids": [1], "stranded": True}], "lost", 1),  # it was processed, and is gone
+        ([*PUBLISH, {**FINAL[0], "slice": 1, "ids": [], "stranded": True}], "lost", 2),  # another slice
     ],
 )
 def test_each_kind_of_wrong_is_found(records, name, count):

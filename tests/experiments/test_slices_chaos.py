@@ -9,7 +9,7 @@ import pytest
 
 from evenflow.experiments import slices_chaos
 from evenflow.experiments.slices_chaos import ChaosSettings
-from evenflow.experiments.slices_faults import KINDS, STEPS, session_step
+from evenflow.experiments.slices_faults import KINDS, LEAD_S, STEPS, VANISHING, session_step
 from evenflow.slices.messages import Ack, Action, ActionKind, Cargo, Confirm, Receipt
 from evenflow.trace import MemoryTrace, line
 
@@ -58,6 +58,41 @@ def test_a_fault_can_be_told_by_session_and_step():
     assert session_step(Confirm(3, 5)) == (3, "open")
     assert session_step(Cargo(4, {})) == session_step(Receipt(4)) == (4, "ship")
     assert session_step(Ack((1,))) is None
+
+
+CALM = {"faulted": 0.0, "loss": 0.0, "duplication": 0.0, "reordering": 0.0}
+NEVER = ("lost", "duplicated", "owner_violations", "unfinished_sessions", "unowned_slices", "undrained_nodes")
+
+
+def vanished(found: list[dict[str, Any]]) -> Counter[tuple[str, str]]:
+    """Count at which steps givers and takers vanished."""
+    return Counter({(kind, step): 1 for row in found for kind in VANISHING for step in row["faults"].get(kind, ())})
+
+
+def test_nodes_that_vanish_for_good_amid_other_faults_block_nobody():
+    found = rows(range(1, 7), vanish=2, seconds=30.0, nodes=7)
+    for row in found:
+        assert [row[name] for name in NEVER] == [0] * len(NEVER)
+        assert row["processed"] + row["stranded_items"] == row["items"]
+        assert row["end_s"] < 35.0
+    assert len(vanished(found)) > 5
+    assert total(found, "stranded_slices") > 0
+
+
+def test_a_session_with_a_node_that_vanishes_ends_soon():
+    found = rows(range(1, 11), vanish=1, **CALM)
+    assert len(vanished(found)) > 5
+    for row in found:
+        assert [row[name] for name in NEVER] == [0] * len(NEVER)
+        assert row["max_session_s"] < LEAD_S + 8.0  # at most eight phases of a second, and the way to the fault
+    assert total(found, "stranded_slices") < 10 * 24 / 2  # most slices have a living owner
+
+
+@pytest.mark.long
+def test_givers_and_takers_vanish_at_every_step():
+    found = rows(range(1, 201), vanish=2, seconds=30.0, nodes=7)
+    assert {name: total(found, name) for name in NEVER} == dict.fromkeys(NEVER, 0)
+    assert vanished(found).keys() == {(kind, step) for kind in VANISHING for step in STEPS.values()}
 
 
 @pytest.mark.parametrize("where", ["node"])

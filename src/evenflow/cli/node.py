@@ -67,7 +67,7 @@ def balancer(
     domain: Domain = 0,
     state: State = None,
     monitor_s: Monitor = 2.0,
-    timeout_s: Annotated[float, typer.Option(help="A phase of a session that takes longer is rolled back.")] = 5.0,
+    timeout_s: Annotated[float, typer.Option(help="A longer phase is rolled back; choose more than the overlap.")] = 5.0,
     keep: Keep = False,
 ) -> None:
     """Run the load balancer until it is interrupted; started again, it goes on where it was."""

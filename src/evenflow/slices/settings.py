@@ -62,7 +62,7 @@ class BalancerSettings:
     resend_s
         An action without a confirmation is sent again after this long.
     timeout_s
-        A phase that takes longer is rolled back.
+        A phase that takes longer ends without its answer: choose more than the nodes' ``drain_s``, or none succeeds.
     idle_below, idle_for
         A node whose CPU stays below ``idle_below`` per cent for ``idle_for`` seconds is drained; 0 turns it off.
     """

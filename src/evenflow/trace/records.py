@@ -93,7 +93,15 @@ class SessionStep(Record):
     units: NotRequired[Sequence[Id]]
     what: NotRequired[str]
     why: NotRequired[str]
+    owes: NotRequired[str]  # the step that a silent node is told later
     expects: NotRequired[Mapping[str, float]]  # node to the load that it is expected to have afterwards
+
+
+class Told(Record):
+    """A node that was silent has confirmed how a session ended."""
+
+    session: Id
+    node: str
 
 
 class Effect(Record):
@@ -148,6 +156,7 @@ class Final(Record):
     """At the end of a run: the items whose effect is in a slice's state."""
 
     ids: Sequence[Id]
+    stranded: NotRequired[bool]  # only a node that vanished for good has this state
 
 
 class Waiting(Record):
@@ -185,6 +194,7 @@ RECORDS: Mapping[str, Any] = {
     "refusal": Refusal,
     "move": MoveDone,
     "session": SessionStep,
+    "told": Told,
     "effect": Effect,
     "applied": Applied,
     "owner": Owner,
