@@ -182,3 +182,11 @@ def test_two_that_begin_a_checkpoint_at_once_agree_on_what_it_is(tmp_path, monke
     assert plane.settle() == plane
     with pytest.raises(BadInput, match="slices = 9"):
         replace(plane, slices=9).settle()
+
+
+def test_a_driver_whose_plane_another_one_replaced_before_it_took_over_is_refused(tmp_path):
+    mine = Plane(checked_url(str(tmp_path)), 8, 4, 4, ("key",), "hash", "refuse").settle()
+    mine.confirm()
+    replace(mine, slices=16).settle()  # no batch is planned yet, so nothing is fixed
+    with pytest.raises(BadInput, match="16, which another driver has just settled"):
+        mine.confirm()

@@ -127,6 +127,24 @@ class Plane:
                 )
         return agreed
 
+    def confirm(self) -> None:
+        """Look once more, as the newest driver: one that started in the same moment may have settled another plane.
+
+        Raises
+        ------
+        BadInput
+            When the checkpoint now describes another plane.
+        """
+        try:
+            known = known_fields(self.place)
+        except FileNotFoundError:
+            return
+        mine = self.plain()
+        for name in SHAPE:
+            if known[name] != mine[name]:
+                given = f"{name} = {mine[name]!r}"
+                raise BadInput(given, f"{known[name]!r}, which another driver has just settled", self.checkpoint)
+
     def plain(self) -> dict[str, Any]:
         """Return what is written down."""
         fields = {name: value for name, value in asdict(self).items() if name != "checkpoint"}

@@ -118,6 +118,7 @@ class Writer:
         # There the batch is run by another thread than the query's, and tasks do not hear its number.
         stamped = self._by_batch and type(spark).__module__.startswith("pyspark.sql.connect")
         driver = take_over(plane.place)  # before Spark reads the checkpoint: an older driver must write no more
+        plane.confirm()
         writer = self._processed.frame(plane, self._mode, driver=driver, stamped=stamped).writeStream
         for call in self._calls:
             writer = call(writer)
