@@ -175,17 +175,8 @@ def test_a_state_that_an_old_task_shipped_too_late_is_cleared_away(tmp_path, cle
     assert plane.place.names("ship") == ["000000000002"]
 
 
-def test_two_that_begin_a_checkpoint_at_once_agree_on_what_it_is(tmp_path, monkeypatch):
-    plane = plane_at(tmp_path)
-    plane.settle()
-    monkeypatch.setattr(Storage, "has", lambda *_: False)  # it looked before the other one wrote
-    assert plane.settle() == plane
-    with pytest.raises(BadInput, match="slices = 9"):
-        replace(plane, slices=9).settle()
-
-
 def test_a_driver_whose_plane_another_one_replaced_before_it_took_over_is_refused(tmp_path):
-    mine = Plane(checked_url(str(tmp_path)), 8, 4, 4, ("key",), "hash", "refuse").settle()
+    mine = plane_at(tmp_path).settle()
     mine.confirm()
     replace(mine, slices=16).settle()  # no batch is planned yet, so nothing is fixed
     with pytest.raises(BadInput, match="16, which another driver has just settled"):
