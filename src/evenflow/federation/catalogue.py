@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 
-from evenflow.subscriptions.covering import forms_intersect
 from evenflow.subscriptions.language import Publication, Subscription, matches
-from evenflow.subscriptions.normal import Constraint, Normal, normalize
+from evenflow.subscriptions.normal import Constraint, Normal, forms_intersect, normalize
 from evenflow.subscriptions.poset import FormIndex, Node
 
 Form = frozenset[tuple[str, Constraint]]

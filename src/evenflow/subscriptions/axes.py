@@ -14,15 +14,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from evenflow.subscriptions import columns as op
-from evenflow.subscriptions.columns import Bools, Floats, Int16s, Int32s, Int64s, Predicates
+from evenflow.subscriptions.columns import Bools, Exact, Floats, Int16s, Int32s, Int64s, Predicates, join_exact
 from evenflow.subscriptions.events import Events, Numbers
 
 NUMBERS, STRINGS, ANYTHING = range(3)
 FAMILY = np.array([STRINGS] * 6 + [NUMBERS] * 7 + [ANYTHING], dtype=np.int8)
-Exact = npt.NDArray[np.complex128]
 _TRIED_LIMIT = 1 << 16  # strings whose patterns are remembered
 
 
@@ -69,7 +67,7 @@ class Axis:
         points: Floats | Exact = self.points
         values: Floats | Exact = numbers.values
         if self.rest is not None or numbers.rest is not None:
-            points, values = exact(self.points, self.rest), exact(numbers.values, numbers.rest)
+            points, values = join_exact(self.points, self.rest), join_exact(numbers.values, numbers.rest)
         left = np.searchsorted(points, values)
         hit = points[np.minimum(left, len(points) - 1)] == values
         return np.asarray(2 * left + hit, dtype=np.int32)
@@ -98,15 +96,6 @@ class Axis:
         for number, (code, text) in enumerate(self.patterns):
             found.setdefault((code, len(text)), {})[text] = number
         return found
-
-
-def exact(values: Floats, rest: Int16s | None) -> Exact:
-    """Join float64 and rest in one sortable value: numpy orders complex numbers by their parts in turn."""
-    joined = np.zeros(len(values), dtype=np.complex128)
-    joined.real = values
-    if rest is not None:
-        joined.imag = rest
-    return joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +227,7 @@ def _lay_numbers(
     rest = predicates.rest[rows[compared]]
     point = np.full(len(rows), -1, dtype=np.int32)
     if rest.any():
-        both, inverse = np.unique(exact(number[compared], rest), return_inverse=True)
+        both, inverse = np.unique(join_exact(number[compared], rest), return_inverse=True)
         axis = Axis(attribute, NUMBERS, both.real.copy(), both.imag.astype(np.int16), {}, [])
     else:
         points, inverse = np.unique(number[compared], return_inverse=True)

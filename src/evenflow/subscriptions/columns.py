@@ -7,15 +7,23 @@ A number is its nearest float64 and the exact rest (zero but for integers beyond
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evenflow.subscriptions.language import LanguageError, Predicate, Subscription, parse_subscription
+from evenflow.subscriptions.language import (
+    EXACT,
+    INT64_MAX,
+    INT64_MIN,
+    LanguageError,
+    Predicate,
+    Subscription,
+    parse_subscription,
+)
 
 Bools = npt.NDArray[np.bool_]
 Int8s = npt.NDArray[np.int8]
@@ -24,6 +32,7 @@ Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]
+Exact = npt.NDArray[np.complex128]  # numbers as float64 and rest
 
 EQ, NEQ, PREFIX, SUFFIX, CONTAINS, STRING = range(6)
 EQUAL, UNEQUAL, LESS, AT_MOST, MORE, AT_LEAST, NUMBER = range(6, 13)
@@ -32,6 +41,7 @@ STRING_CODES = {"eq": EQ, "neq": NEQ, "str-prefix": PREFIX, "str-suffix": SUFFIX
 STRING_CODES["isPresent"] = STRING
 NUMBER_CODES = {"=": EQUAL, "<>": UNEQUAL, "<": LESS, "<=": AT_MOST, ">": MORE, ">=": AT_LEAST, "isPresent": NUMBER}
 
+_OPERATORS = {code: name for codes in (STRING_CODES, NUMBER_CODES) for name, code in codes.items()}
 _LARGEST = sys.float_info.max
 _REST_LIMIT = 2**15 - 1
 
@@ -87,18 +97,9 @@ class Predicates:
         return distinct.take(np.array(rows, dtype=np.int64), owner, len(lengths))
 
     def take(self, rows: Int64s, owner: Int32s, count: int) -> Predicates:
-        """Repeat or leave out rows, for other owners."""
-        return Predicates(
-            count,
-            owner,
-            self.attribute[rows],
-            self.operator[rows],
-            self.number[rows],
-            self.rest[rows],
-            self.text[rows],
-            self.attributes,
-            self.texts,
-        )
+        """Return some rows, in any order and number, with new owners."""
+        columns = {name: getattr(self, name)[rows] for name in ("attribute", "operator", "number", "rest", "text")}
+        return replace(self, count=count, owner=owner, **columns)
 
     def only(self, chosen: Int64s) -> Predicates:
         """Keep some subscriptions, given by ascending number."""
@@ -128,12 +129,6 @@ class Predicates:
             attributes,
             texts,
         )
-
-    @property
-    def nbytes(self) -> int:
-        """The size of the columns."""
-        columns = (self.owner, self.attribute, self.operator, self.number, self.rest, self.text)
-        return sum(column.nbytes for column in columns)
 
     def to_arrow(self) -> pa.RecordBatch:
         """Lay the table out for a file or a socket; :meth:`from_arrow` reads it."""
@@ -296,8 +291,7 @@ def write_lines(predicates: Predicates) -> pa.Array:
     >>> write_lines(read_lines(["[price,>,10],[name,eq,'a']"]).predicates)[0].as_py()
     "[price,>,10],[name,eq,'a']"
     """
-    codes = {code: name for named in (STRING_CODES, NUMBER_CODES) for name, code in named.items()} | {ANY: "eq"}
-    operators = pa.array([codes[code] for code in range(len(codes))]).take(pa.array(predicates.operator))
+    operators = pa.array([*(_OPERATORS[code] for code in range(ANY)), "eq"]).take(pa.array(predicates.operator))
     escaped = [text.replace("\\", "\\\\").replace("'", "\\'") for text in (*predicates.texts, "")]
     texts = pa.array([f"'{text}'" for text in escaped]).take(
         pa.array(np.where(predicates.text < 0, len(predicates.texts), predicates.text))
@@ -332,6 +326,14 @@ def split_number(value: float) -> tuple[float, int]:
     return near, max(-_REST_LIMIT, min(_REST_LIMIT, value - int(near)))
 
 
+def join_exact(near: Floats, rest: npt.ArrayLike | None) -> Exact:
+    """Join the nearest float64 and the rest in one sortable value: numpy orders complex numbers by real part first."""
+    joined = np.zeros(len(near), dtype=np.complex128)
+    joined.real = near
+    joined.imag = 0 if rest is None else rest
+    return joined
+
+
 def _lay_out(predicates: list[Predicate]) -> Predicates:
     """Lay out distinct predicates; all belong to one owner until they are taken."""
     attributes: dict[str, int] = {}
@@ -362,3 +364,40 @@ def _one_vocabulary(parts: list[tuple[str, ...]]) -> tuple[tuple[str, ...], list
     known: dict[str, int] = {}
     codes = [np.array([*(known.setdefault(word, len(known)) for word in part), -1], dtype=np.int32) for part in parts]
     return tuple(known), codes
+
+
+def subscriptions_of(predicates: Predicates) -> list[Subscription]:
+    """Give the subscriptions that the columns hold.
+
+    Numbers keep their value, but an integer may come back as a float of the same value and the reverse;
+    the operand of ``isPresent`` comes back as 0 or ''.
+    """
+    found: list[list[Predicate]] = [[] for _ in range(predicates.count)]
+    for owner, predicate in zip(predicates.owner.tolist(), predicates_of(predicates), strict=True):
+        found[owner].append(predicate)
+    return [Subscription(tuple(row)) for row in found]
+
+
+def predicates_of(predicates: Predicates, rows: Int64s | slice = slice(None)) -> Iterator[Predicate]:
+    """Give the predicates of some rows; equal rows share one object."""
+    known: dict[tuple[int, int, float, int, int], Predicate] = {}
+    columns = (predicates.attribute, predicates.operator, predicates.number, predicates.rest, predicates.text)
+    for key in zip(*(column[rows].tolist() for column in columns), strict=True):
+        if key not in known:
+            known[key] = _predicate(predicates, *key)
+        yield known[key]
+
+
+def _predicate(predicates: Predicates, attribute: int, operator: int, number: float, rest: int, text: int) -> Predicate:
+    name = predicates.attributes[attribute]
+    if operator == ANY:
+        return Predicate(name, "eq", None)
+    if operator <= STRING:
+        return Predicate(name, _OPERATORS[operator], predicates.texts[text] if text >= 0 else "")
+    return Predicate(name, _OPERATORS[operator], _exact_number(number, rest))
+
+
+def _exact_number(number: float, rest: int) -> int | float:
+    """Join the float64 nearest to a number and what the number has beyond it."""
+    whole = int(number) + rest if abs(number) >= EXACT else 0
+    return whole if whole and INT64_MIN <= whole <= INT64_MAX else number

@@ -16,9 +16,7 @@ import pyarrow.types as pt
 
 from evenflow.errors import BadInput
 from evenflow.subscriptions.columns import Bools, Floats, Int16s, Int32s, split_number
-from evenflow.subscriptions.language import Publication, Value
-
-_EXACT = 2**53
+from evenflow.subscriptions.language import EXACT, Publication, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +165,7 @@ def _numbers_of(column: pa.Array) -> Numbers:
         return Numbers(values, None, present & ~np.isnan(values))
     integers = column.fill_null(0).to_numpy(zero_copy_only=False)
     values = integers.astype(np.float64)
-    if integers.dtype.itemsize < 8 or not len(integers) or np.abs(values).max() < _EXACT:
+    if integers.dtype.itemsize < 8 or not len(integers) or np.abs(values).max() < EXACT:
         return Numbers(values, None, present)
     # The float64 next to the largest 64-bit integers is 2^63 or 2^64, which no 64-bit integer is.
     top = np.float64(2**63 if integers.dtype == np.int64 else 2**64)

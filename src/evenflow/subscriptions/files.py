@@ -15,16 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
+import pyarrow as pa
 
 from evenflow.errors import BadInput
-from evenflow.subscriptions.columns import Predicates, Reading, read_lines
-from evenflow.subscriptions.ids import ranks
-from evenflow.subscriptions.language import LanguageError, Value, parse_publication, parse_subscription
+from evenflow.subscriptions.columns import Predicates, read_lines
+from evenflow.subscriptions.ids import ascending_order
+from evenflow.subscriptions.language import LanguageError, Value, parse_publication
 
 STANDARD_INPUT = "-"
 _GZIP = b"\x1f\x8b"
-_MANY = 4096
 _AT_ONCE = 1 << 20  # lines that are read together; an Arrow array of strings ends at 2 GiB
 
 
@@ -116,31 +115,17 @@ def read_subscriptions(path: str) -> SubscriptionFile:
             ids.append(identifier)
             texts.append(text.rstrip(" \t\r"))
             places.append((number, len(identifier) + 1))
-    order = np.argsort(ranks(ids)).tolist()
+    order = ascending_order(pa.array(ids, pa.string())).tolist()
     parts, good = [Predicates.of([])], []
     for start in range(0, len(order), _AT_ONCE):
         chosen = order[start : start + _AT_ONCE]
-        reading = _read([texts[number] for number in chosen])
+        reading = read_lines([texts[number] for number in chosen])
         parts.append(reading.predicates)
         good += [ids[chosen[row]] for row in reading.good.tolist()]
         for row, fault in reading.faults.items():
             number, before = places[chosen[row]]
             faults.append(Fault(name, number, before + fault.column, fault.message))
     return SubscriptionFile(good, Predicates.joined(parts), sorted(faults))
-
-
-def _read(texts: list[str]) -> Reading:
-    """Read a few subscriptions one by one: Arrow takes longer to load than they take to read."""
-    if len(texts) >= _MANY:
-        return read_lines(texts)
-    good, subscriptions, faults = [], [], {}
-    for row, text in enumerate(texts):
-        try:
-            subscriptions.append(parse_subscription(text))
-            good.append(row)
-        except LanguageError as error:
-            faults[row] = error
-    return Reading(Predicates.of(subscriptions), np.array(good, dtype=np.int64), faults)
 
 
 def read_publications(path: str) -> PublicationFile:

@@ -12,19 +12,25 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from evenflow.subscriptions import columns as op
 from evenflow.subscriptions import form_kernels as kernels
-from evenflow.subscriptions.columns import Bools, Floats, Int32s, Int64s, Predicates, split_number
+from evenflow.subscriptions.columns import (
+    Bools,
+    Exact,
+    Int32s,
+    Int64s,
+    Predicates,
+    join_exact,
+    predicates_of,
+    split_number,
+)
 from evenflow.subscriptions.covering_kernels import Extras, Forms
 from evenflow.subscriptions.form_kernels import ANY, NUMBER, STRING, TOP, Rows
-from evenflow.subscriptions.language import Subscription
-from evenflow.subscriptions.normal import EXACT, Constraint, Numbers, Strings, normalize, predecessor, successor
-from evenflow.subscriptions.rows import predicates_of
+from evenflow.subscriptions.language import EXACT, Subscription
+from evenflow.subscriptions.normal import Constraint, Numbers, Strings, normalize, predecessor, successor
 
 _HARD = np.isin(np.arange(14), [op.NEQ, op.PREFIX, op.SUFFIX, op.CONTAINS, op.UNEQUAL])
-Exact = npt.NDArray[np.complex128]  # numbers as float64 and rest, which numpy orders in turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +60,12 @@ def _soft_rows(predicates: Predicates, chosen: Int64s | slice, more: Exact) -> t
     """Rank the numbers that the chosen rows compare with, their neighbours, and some more; give rows and numbers."""
     operator = predicates.operator[chosen]
     compared = (operator >= op.EQUAL) & (operator < op.NUMBER)
-    values = _joined(predicates.number[chosen][compared] + 0.0, predicates.rest[chosen][compared])
+    values = join_exact(predicates.number[chosen][compared] + 0.0, predicates.rest[chosen][compared])
     distinct, inverse = _unique(values)
     place = np.zeros(len(operator), dtype=np.int32)
     place[compared] = inverse
     before, after = _next(distinct, up=False), _next(distinct, up=True)
-    points, _ = _unique(np.concatenate([_joined(np.array([-np.inf, np.inf]), 0), distinct, before, after, more]))
+    points, _ = _unique(np.concatenate([join_exact(np.array([-np.inf, np.inf]), 0), distinct, before, after, more]))
     same, low, high = (_rank(points, value) for value in (distinct, before, after))
     columns = (predicates.owner[chosen], predicates.attribute[chosen], operator, predicates.text[chosen])
     return Rows(*columns, place, same, low, high, (0, len(points) - 1)), points
@@ -74,19 +80,12 @@ def _hard_rows(predicates: Predicates) -> Bools:
     return np.isin(key, key[hard])
 
 
-def _joined(number: Floats, rest: npt.ArrayLike) -> Exact:
-    joined = np.zeros(len(number), dtype=np.complex128)
-    joined.real = number
-    joined.imag = rest
-    return joined
-
-
 def _unique(values: Exact) -> tuple[Exact, Int64s]:
     if values.imag.any():
         distinct, inverse = np.unique(values, return_inverse=True)
         return distinct, inverse
     reals, inverse = np.unique(values.real, return_inverse=True)  # the usual case, at a fraction of the time
-    return _joined(reals, 0), inverse
+    return join_exact(reals, 0), inverse
 
 
 def _rank(points: Exact, values: Exact) -> Int32s:
@@ -97,12 +96,12 @@ def _rank(points: Exact, values: Exact) -> Int32s:
 
 def _split(values: Sequence[float]) -> Exact:
     pairs = [split_number(value) for value in values]
-    return _joined(np.array([near for near, _ in pairs], dtype=np.float64), [rest for _, rest in pairs])
+    return join_exact(np.array([near for near, _ in pairs], dtype=np.float64), [rest for _, rest in pairs])
 
 
 def _next(value: Exact, *, up: bool) -> Exact:
     after = np.nextafter(value.real, np.inf if up else -np.inf) + 0.0
-    found = _joined(after, 0)
+    found = join_exact(after, 0)
     large = np.flatnonzero(np.abs(value.real) >= EXACT)  # here integers lie between the floats
     step = successor if up else predecessor
     if len(large):

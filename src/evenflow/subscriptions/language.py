@@ -42,6 +42,7 @@ WILDCARD_OPERATORS: Collection[str] = ("eq",)
 OPERATORS = (*STRING_OPERATORS, *(name for name in NUMBER_OPERATORS if name not in STRING_OPERATORS))
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+EXACT = 2**53  # up to here every integer is a float
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from evenflow.subscriptions.language import INT64_MAX, INT64_MIN, Predicate, Subscription, Value
-
-EXACT = 2**53  # up to here every integer is a float
+from evenflow.subscriptions.language import EXACT, INT64_MAX, INT64_MIN, Predicate, Subscription, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +126,22 @@ def implies(narrow: Constraint, wide: Constraint) -> bool:
         and all(_contains(narrow, part) for part in wide.parts)
         and not any(admits(narrow, value) for value in wide.excluded)
     )
+
+
+def form_covers(a: Normal | None, b: Normal | None) -> bool:
+    """Return whether one normal form covers another; None is a contradiction."""
+    if b is None:
+        return True
+    if a is None or len(a) > len(b):
+        return False
+    return all(name in b and implies(b[name], constraint) for name, constraint in a.items())
+
+
+def forms_intersect(a: Normal | None, b: Normal | None) -> bool:
+    """Return whether some publication matches both of two normal forms."""
+    if a is None or b is None:
+        return False
+    return all(name not in b or conjunction(constraint, b[name]) is not None for name, constraint in a.items())
 
 
 def admits(constraint: Constraint, value: Value) -> bool:

@@ -12,9 +12,8 @@ from itertools import chain, combinations
 from typing import TypeVar
 
 from evenflow.subscriptions import ids
-from evenflow.subscriptions.covering import form_covers
 from evenflow.subscriptions.language import Subscription, Value
-from evenflow.subscriptions.normal import Constraint, Normal, Numbers, Strings, normalize
+from evenflow.subscriptions.normal import Constraint, Normal, Numbers, Strings, form_covers, normalize
 
 Token = tuple[str, Value | None]  # an attribute, and the one value it must have or None
 Shape = frozenset[tuple[str, bool]]  # the attributes of a node, and whether each must have one value
@@ -135,35 +134,12 @@ class Poset:
         """Return the ids that match nothing, ascending."""
         return sorted(self._contradictions, key=self._key)
 
-    def parents(self, name: str) -> list[str]:
-        """Return the ids that cover ``name`` directly, one for each set of equal ones; a contradiction has none."""
-        return self._names(node.parents if (node := self._node_of_id[name]) else ())
-
-    def children(self, name: str) -> list[str]:
-        """Return the ids that ``name`` covers directly, one for each set of equal ones, contradictions left out."""
-        return self._names(node.children if (node := self._node_of_id[name]) else ())
-
-    def equals(self, name: str) -> list[str]:
-        """Return the ids that mean the same as ``name``, itself included, ascending."""
-        node = self._node_of_id[name]
-        return sorted(self._contradictions if node is None else node.ids, key=self._key)
-
-    def covering(self, subscription: Subscription) -> list[str]:
-        """Return the ids of the subscriptions that cover this one, which need not be in the set."""
-        form = normalize(subscription)
-        if form is None:
-            return sorted(self._node_of_id, key=self._key)
-        return sorted((name for node in self._index.above(form) for name in node.ids), key=self._key)
-
     @property
     def _key(self) -> ids.Key:
         return ids.by_code_point if self._words else ids.by_number
 
     def _lowest(self, names: Iterable[str]) -> str:
         return min(names, key=self._key)
-
-    def _names(self, nodes: Iterable[Node]) -> list[str]:
-        return sorted((self._lowest(node.ids) for node in nodes), key=self._key)
 
     def _insert(self, node: Node) -> None:
         above, below = self._index.above(node.form), self._index.below(node.form)
@@ -216,7 +192,7 @@ def css_of(subscriptions: Iterable[tuple[str, Subscription]]) -> list[str]:
             for narrower in index.below(node.form):
                 index.remove(narrower)
             index.add(node)
-    key = ids.order(name for node in nodes.values() for name in node.ids)
+    key = ids.sort_key(name for node in nodes.values() for name in node.ids)
     return sorted((min(node.ids, key=key) for node in index.nodes()), key=key)
 
 

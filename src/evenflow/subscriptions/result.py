@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from evenflow.subscriptions.bits import Bits, bits_of
 from evenflow.subscriptions.columns import Bools, Int32s, Int64s, Words
-from evenflow.subscriptions.destinations import reached
 from evenflow.subscriptions.events import Events
+from evenflow.subscriptions.ids import ascending_order
 from evenflow.subscriptions.part import Part
-from evenflow.subscriptions.segment import Block, Segment
+from evenflow.subscriptions.segment import Block, Run, Segment
 
 PAIRS_AT_ONCE = 1 << 22  # one event of a million subscriptions has tens of thousands of matches
 _BLOCK_BITS = 1 << 29  # rows × events that a block matches at once
+_FLAGS_AT_ONCE = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +148,8 @@ class Matches:
 
     def _by_id(self) -> tuple[pa.Array, Iterator[Chunk]]:
         """Give the ids in ascending order, and the matches as places in that order, ascending."""
-        order = _order(self.ids)
-        if order is None:
+        order = ascending_order(self.ids)
+        if np.array_equal(order, np.arange(len(order))):
             return self.ids, self.chunks()
         rank = np.empty(len(order), dtype=np.int32)
         rank[order] = np.arange(len(order), dtype=np.int32)
@@ -184,7 +184,7 @@ class Matches:
         targets = np.array([-1 if code is None else code for code in codes], dtype=np.int32)
         if self._alive is not None:
             targets[~self._alive] = -1
-        return names, reached(self._parts, targets, len(names))
+        return names, _reached(self._parts, targets, len(names))
 
     def _run_counts(self, *, dead: bool) -> Int64s:
         counts = np.zeros(self.size, dtype=np.int64)
@@ -215,17 +215,47 @@ class Matches:
             first = last
 
 
-def _order(ids: pa.Array) -> Int64s | None:
-    """Give the order of the ids, None if they ascend already."""
-    values = ids
-    if pa.types.is_string(ids.type) and len(ids):
-        if pc.all(pc.match_substring_regex(ids, r"^[+-]?[0-9]{1,18}$")).as_py():
-            values = pc.cast(pc.replace_substring_regex(ids, r"^\+", ""), pa.int64())
-        elif pc.all(pc.match_substring_regex(ids, r"^[+-]?[0-9]+$")).as_py():
-            texts = ids.to_pylist()
-            return np.array(sorted(range(len(ids)), key=lambda i: (int(texts[i]), texts[i])), dtype=np.int64)
-    if len(ids) < 2 or pc.all(pc.less(values[:-1], values[1:])).as_py():
-        return None
-    table = pa.table({"value": values, "text": ids})
-    order: Int64s = pc.sort_indices(table, [("value", "ascending"), ("text", "ascending")]).to_numpy().astype(np.int64)
-    return order
+def _reached(parts: Sequence[Part], targets: Int32s, count: int) -> Bools:
+    """Tell for every event (row) and destination (column) whether a match is there.
+
+    Parameters
+    ----------
+    targets
+        The destination of each subscription number, -1 for none.
+    """
+    flags = np.zeros((parts[0].events.size, count), dtype=bool)
+    for part in parts:
+        for number, run in enumerate(part.segment.runs):
+            _reach_run(part, run, number, targets, flags)
+        for block in part.segment.blocks:
+            _reach_block(part, block, targets, flags)
+    return flags
+
+
+def _reach_run(part: Part, run: Run, number: int, targets: Int32s, flags: Bools) -> None:
+    """Mark what the runs reach: an event matches a prefix of its group, so it reaches a destination whose first member in the group is in it."""
+    first, last = int(run.members_at[0]), int(run.members_at[-1])
+    group = np.repeat(np.arange(run.keys.count), np.diff(run.members_at[run.group_starts]))
+    place = np.arange(first, last)
+    target = targets[part.segment.members[first:last]]
+    some = np.flatnonzero(target >= 0)[::-1]  # the last assignment stays: backwards, that is the first member
+    earliest = np.full((run.keys.count, flags.shape[1]), last, dtype=np.int64)
+    earliest[group[some], target[some]] = place[some]
+    start, stop = (side[number] for side in part.slices)
+    mine = part.groups(run)
+    matched = np.flatnonzero(stop > start)
+    flags[matched] |= earliest[mine[matched]] < stop[matched, None]
+
+
+def _reach_block(part: Part, block: Block, targets: Int32s, flags: Bools) -> None:
+    rows_at_once = max(1, _FLAGS_AT_ONCE // max(flags.shape[1], part.kernels.WINDOW))
+    row_of = np.repeat(np.arange(len(block.members_at) - 1), np.diff(block.members_at))
+    target = targets[part.segment.members[block.members_at[0] : block.members_at[-1]]]
+    owned = np.zeros((len(block.members_at) - 1, flags.shape[1]), dtype=bool)
+    owned[row_of[target >= 0], target[target >= 0]] = True
+    for events, rows, bits in part.hits(block, 0, part.events.size):
+        for at in range(0, len(rows), rows_at_once):
+            some = bits[at : at + rows_at_once].view(np.uint8)
+            matched = np.unpackbits(some, axis=1, count=len(events), bitorder="little")
+            there = owned[rows[at : at + rows_at_once]].astype(np.float32)
+            flags[events] |= matched.T.astype(np.float32) @ there > 0
