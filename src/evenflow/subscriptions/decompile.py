@@ -1,4 +1,4 @@
-"""A segment back into predicates: what an index is rebuilt from, so that it need not keep its source beside itself."""
+"""Turn a segment back into predicates, so that an index can be rebuilt without keeping its source."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import numpy.typing as npt
 from evenflow.subscriptions import columns as op
 from evenflow.subscriptions.axes import ANYTHING, NUMBERS, Axis
 from evenflow.subscriptions.columns import Bools, Int32s, Int64s, Predicates
-from evenflow.subscriptions.segment import Block, Run, Segment
+from evenflow.subscriptions.segment import Block, Segment, SortedRun
 
 Column = npt.NDArray[Any]  # of any number type: Predicates fixes the types at the end
 
 
 def decompile(segment: Segment, alive: Bools) -> tuple[Predicates, Int32s, Int64s]:
-    """Give one subscription per row that still has members, the members, and where each row's members begin.
+    """Return one subscription for each row that still has members, the members, and where each row's members begin.
 
     Parameters
     ----------
     alive
-        For every member number whether it is still wanted.
+        Which member numbers are still in the index.
     """
-    both: list[Run | Block] = [*segment.runs, *segment.blocks]
-    parts = [_Part(segment, part) for part in sorted(both, key=lambda part: int(part.members_at[0]))]
+    both: list[SortedRun | Block] = [*segment.runs, *segment.blocks]
+    parts = [_SegmentRows(segment, part) for part in sorted(both, key=lambda part: int(part.members_at[0]))]
     counts = np.concatenate([np.zeros(1, dtype=np.int64), *(part.members_kept(alive) for part in parts)])
     keep = counts[1:] > 0
     first = np.r_[0, np.cumsum(counts[1:][keep])]
@@ -36,10 +36,10 @@ def decompile(segment: Segment, alive: Bools) -> tuple[Predicates, Int32s, Int64
     return predicates.only(np.flatnonzero(keep)), numbers, first
 
 
-class _Part:
+class _SegmentRows:
     """A run or a block, as rows of terms (owner, axis, low, high, extra, pattern)."""
 
-    def __init__(self, segment: Segment, part: Run | Block) -> None:
+    def __init__(self, segment: Segment, part: SortedRun | Block) -> None:
         self.segment, self.part = segment, part
         self.rows = len(part.members_at) - 1
 
@@ -57,7 +57,7 @@ class _Part:
         no = np.zeros(size, dtype=np.int64)
         for level, axis in enumerate(part.keys.axes):
             found.append((owner, no + axis, codes[:, level], codes[:, level], no, no - 1))
-        if isinstance(part, Run):
+        if isinstance(part, SortedRun):
             if part.axis >= 0:
                 top = self.segment.axes[part.axis].top
                 place = part.rows & 0xFFFFFFFF
