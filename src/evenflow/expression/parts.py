@@ -226,12 +226,12 @@ def _like(pattern: str) -> Callable[[str], bool]:
     last_length = len(pattern) - pattern.rindex("%") - 1
 
     def matches(text: str) -> bool:
-        found = first.match(text)
+        matched = first.match(text)
         for run in middle:
-            if found is None:
+            if matched is None:
                 return False
-            found = run.search(text, found.end())
+            matched = run.search(text, matched.end())
         tail = len(text) - last_length
-        return found is not None and found.end() <= tail and last.match(text, tail) is not None
+        return matched is not None and matched.end() <= tail and last.match(text, tail) is not None
 
     return matches

@@ -48,11 +48,11 @@ def bits_of(parts: Sequence[SegmentMatch], ids: pa.Array, alive: Bools | None) -
     size = 0
     for part in parts:
         members = part.segment.members
-        for found, first, last in _rows_of(part):
-            numbers = np.repeat(np.arange(size, size + len(found), dtype=np.int32), last - first)
+        for bitmaps, first, last in _rows_of(part):
+            numbers = np.repeat(np.arange(size, size + len(bitmaps), dtype=np.int32), last - first)
             row[members[spans(first.astype(np.int64), last.astype(np.int64))]] = numbers
-            words.append(found)
-            size += len(found)
+            words.append(bitmaps)
+            size += len(bitmaps)
     if alive is not None:
         row[~alive] = -1
     return Bits(np.concatenate(words), row, ids, parts[0].events.size)
@@ -98,14 +98,14 @@ def _block_rows(part: SegmentMatch, block: Block) -> Iterator[tuple[Words, Int32
     hits = list(part.hits(block, 0, size))
     if not hits:
         return
-    rows = np.unique(np.concatenate([found for _, found, _ in hits]))
+    rows = np.unique(np.concatenate([matched for _, matched, _ in hits]))
     words = np.zeros((len(rows), (size + 63) // 64), dtype=np.uint64)
-    for events, found, bits in hits:
-        at = np.searchsorted(rows, found)
+    for events, matched, bits in hits:
+        at = np.searchsorted(rows, matched)
         if events[0] % 64 == 0 and events[-1] - events[0] == len(events) - 1:
             words[at, events[0] // 64 : events[0] // 64 + bits.shape[1]] |= bits
         else:
-            flags = np.zeros((len(found), words.shape[1] * 64), dtype=np.uint8)
+            flags = np.zeros((len(matched), words.shape[1] * 64), dtype=np.uint8)
             flags[:, events] = np.unpackbits(bits.view(np.uint8), axis=1, count=len(events), bitorder="little")
             words[at] |= np.packbits(flags, axis=1, bitorder="little").view(np.uint64)
     yield words, block.members_at[rows], block.members_at[rows + 1]

@@ -214,9 +214,11 @@ def read_lines(lines: pa.Array | Sequence[str]) -> ParsedLines:
     keep = ~unclear[owner]
     rows, owner = rows[keep], owner[keep]
     if whole:
-        extra_owner = np.repeat(np.array(list(whole), dtype=np.int64), [len(found) for found in whole.values()])
+        extra_owner = np.repeat(np.array(list(whole), dtype=np.int64), [len(line_rows) for line_rows in whole.values()])
         owner = np.concatenate([owner, extra_owner])
-        rows = np.concatenate([rows, np.array([row for found in whole.values() for row in found], dtype=np.int64)])
+        rows = np.concatenate(
+            [rows, np.array([row for line_rows in whole.values() for row in line_rows], dtype=np.int64)]
+        )
         order = np.argsort(owner, kind="stable")
         rows, owner = rows[order], owner[order]
     fine = np.ones(len(texts), dtype=bool)
@@ -237,7 +239,7 @@ def _read_simple(pieces: pa.Array) -> tuple[Predicates, Int64s]:
     numbers, strings = (pc.extract_regex(pieces, pattern) for pattern in (_PLAIN_NUMBER, _PLAIN_STRING))
     rows = np.full(len(pieces), -1, dtype=np.int64)
     at_number, at_string = (
-        np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False)) for found in (numbers, strings)
+        np.flatnonzero(pieces_read.is_valid().to_numpy(zero_copy_only=False)) for pieces_read in (numbers, strings)
     )
     rows[at_number] = np.arange(len(at_number))
     rows[at_string] = len(at_number) + np.arange(len(at_string))
@@ -263,9 +265,9 @@ def _read_simple(pieces: pa.Array) -> tuple[Predicates, Int64s]:
     return plain, rows
 
 
-def _codes(found: pa.Array, codes: Mapping[str, int]) -> Int8s:
+def _codes(pieces: pa.Array, codes: Mapping[str, int]) -> Int8s:
     names = list(codes)
-    places = pc.index_in(found.field("operator"), value_set=pa.array(names)).to_numpy(zero_copy_only=False)
+    places = pc.index_in(pieces.field("operator"), value_set=pa.array(names)).to_numpy(zero_copy_only=False)
     by_place: Int8s = np.array([*codes.values(), 0], dtype=np.int8)
     return by_place[np.asarray(places, dtype=np.int64)]
 

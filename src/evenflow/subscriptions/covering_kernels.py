@@ -197,14 +197,14 @@ def _nearest_intervals(
                 low = middle + 1
             else:
                 up = middle
-        found = low - 1
-        if found == form:
-            found -= 1
-        if found >= first and forms.first_high[found] < best:
-            if not form_covers(forms.starts, forms.cells, extras, found, form):
+        candidate = low - 1
+        if candidate == form:
+            candidate -= 1
+        if candidate >= first and forms.first_high[candidate] < best:
+            if not form_covers(forms.starts, forms.cells, extras, candidate, form):
                 break  # all are of another kind
-            best = np.int64(forms.first_high[found])
-            near = _keep_nearest(forms, extras, nearest, near, found)
+            best = np.int64(forms.first_high[candidate])
+            near = _keep_nearest(forms, extras, nearest, near, candidate)
         at = first - 1
     return near
 
@@ -260,11 +260,11 @@ def _pattern_implies(extras: Extras, narrow: Place, wide: Place) -> bool:
         return False
     for at in range(extras.part_starts[wide], extras.part_starts[wide + 1]):
         part = extras.parts[at]
-        found = _has_part(extras, extras.prefix[narrow], part, ANYWHERE)
-        found = found or _has_part(extras, extras.suffix[narrow], part, ANYWHERE)
+        implied = _has_part(extras, extras.prefix[narrow], part, ANYWHERE)
+        implied = implied or _has_part(extras, extras.suffix[narrow], part, ANYWHERE)
         for other in range(extras.part_starts[narrow], extras.part_starts[narrow + 1]):
-            found = found or _has_part(extras, extras.parts[other], part, ANYWHERE)
-        if not found:
+            implied = implied or _has_part(extras, extras.parts[other], part, ANYWHERE)
+        if not implied:
             return False
     return True
 

@@ -53,19 +53,19 @@ class _SegmentRows:
         owner = np.arange(size)
         group = np.repeat(np.arange(part.keys.count), np.diff(part.group_starts))
         codes = part.keys.codes()[group]
-        found: list[tuple[Column, ...]] = []
+        terms: list[tuple[Column, ...]] = []
         no = np.zeros(size, dtype=np.int64)
         for level, axis in enumerate(part.keys.axes):
-            found.append((owner, no + axis, codes[:, level], codes[:, level], no, no - 1))
+            terms.append((owner, no + axis, codes[:, level], codes[:, level], no, no - 1))
         if isinstance(part, SortedRun):
             if part.axis >= 0:
                 top = self.segment.axes[part.axis].top
                 place = part.rows & 0xFFFFFFFF
                 low, high = (no, top - place) if part.falling else (place, no + top)
-                found.append((owner, no + part.axis, low, high, no, no - 1))
+                terms.append((owner, no + part.axis, low, high, no, no - 1))
         else:
-            found.append(self._block_terms(part))
-        columns = [np.concatenate([no[:0], *(f[i] for f in found)]).astype(np.int64) for i in range(6)]
+            terms.append(self._block_terms(part))
+        columns = [np.concatenate([no[:0], *(f[i] for f in terms)]).astype(np.int64) for i in range(6)]
         return columns[0] + base, *columns[1:]
 
     def _block_terms(self, block: Block) -> tuple[Column, ...]:
@@ -91,7 +91,7 @@ def _predicates(axes: list[Axis], count: int, terms: list[Column]) -> Predicates
     for number, axis in enumerate(axes):
         owner, _, low, high, extra, pattern = (column[order[bounds[number] : bounds[number + 1]]] for column in terms)
         name = attributes[axis.attribute]
-        rows += [_full(found, name) for found in _axis_rows(axis, owner, low, high, extra == 1, pattern, texts)]
+        rows += [_full(row, name) for row in _axis_rows(axis, owner, low, high, extra == 1, pattern, texts)]
     columns = [np.concatenate([r[i] for r in rows]) if rows else np.zeros(0) for i in range(6)]
     by_owner = np.argsort(columns[0], kind="stable")
     owner, attribute, operator, near, rest, text = (column[by_owner] for column in columns)
@@ -108,8 +108,8 @@ def _predicates(axes: list[Axis], count: int, terms: list[Column]) -> Predicates
     )
 
 
-def _full(found: tuple[Column, Column | int, Column, Column, Column], name: int) -> tuple[Column, ...]:
-    owner, operator, near, rest, text = found
+def _full(row: tuple[Column, Column | int, Column, Column, Column], name: int) -> tuple[Column, ...]:
+    owner, operator, near, rest, text = row
     return owner, np.full(len(owner), name), np.broadcast_to(np.asarray(operator), len(owner)), near, rest, text
 
 
@@ -121,9 +121,9 @@ def _axis_rows(
         none = np.zeros(len(who), dtype=np.int64)
         near = none if point is None else axis.points[point]
         rest = none if point is None or axis.rest is None else axis.rest[point]
-        found.append((who, operator, near, rest, none - 1 if text is None else text))
+        out_rows.append((who, operator, near, rest, none - 1 if text is None else text))
 
-    found: list[tuple[Column, Column | int, Column, Column, Column]] = []
+    out_rows: list[tuple[Column, Column | int, Column, Column, Column]] = []
     point = ~extra & (low == high) & (low & 1 == 1)
     out = extra & (pattern < 0)
     if axis.family == ANYTHING:
@@ -145,4 +145,4 @@ def _axis_rows(
         codes = np.array([code for code, _ in axis.patterns] or [0], dtype=np.int64)
         words = np.array([texts.setdefault(text, len(texts)) for _, text in axis.patterns] or [0], dtype=np.int64)
         rows(tried, codes[pattern[tried]], None, words[pattern[tried]])
-    return found
+    return out_rows

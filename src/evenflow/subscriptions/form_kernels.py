@@ -74,13 +74,13 @@ def merge_rows(
             at, fits = _merge(cells, first, at, hard, hard_row)
             hard_row += 1
             possible &= fits
-        found = find(starts, cells, table, cells[first:at]) if possible else -1
-        if possible and found < 0:
-            table[-1 - found] = count
-            found = count
+        known = find(starts, cells, table, cells[first:at]) if possible else -1
+        if possible and known < 0:
+            table[-1 - known] = count
+            known = count
             count += 1
             starts[count] = at
-        form[mine] = found
+        form[mine] = known
     return count
 
 
@@ -189,11 +189,11 @@ def group_rows(starts: Int64s, cells: Int32s, table: Int32s, group: Int32s, chos
     """
     count = 0
     for row in range(len(starts) - 1):
-        found = find(starts, cells, table, cells[starts[row] : starts[row + 1]])
-        if found >= 0:
-            group[row] = group[found]
+        known = find(starts, cells, table, cells[starts[row] : starts[row + 1]])
+        if known >= 0:
+            group[row] = group[known]
         else:
-            table[-1 - found] = row
+            table[-1 - known] = row
             group[row] = count
             chosen[count] = row
             count += 1
@@ -211,7 +211,7 @@ def shapes_within(starts: Int64s, cells: Int32s, table: Int32s, within_starts: I
     Either all its parts are looked up, or all shapes are tried, whichever is fewer.
     """
     shapes = len(starts) - 1
-    found = np.empty(max(16, shapes), dtype=np.int32)
+    within = np.empty(max(16, shapes), dtype=np.int32)
     size = 0
     scratch = np.empty((len(cells) + 1, 2), dtype=np.int32)
     for shape in range(shapes):
@@ -227,15 +227,15 @@ def shapes_within(starts: Int64s, cells: Int32s, table: Int32s, within_starts: I
             else:
                 other = number if _is_within(cells[starts[number] : starts[number + 1]], mine) else -1
             if other >= 0:
-                if size == len(found):
+                if size == len(within):
                     wider = np.empty(2 * size, dtype=np.int32)
                     for i in range(size):
-                        wider[i] = found[i]
-                    found = wider
-                found[size] = other
+                        wider[i] = within[i]
+                    within = wider
+                within[size] = other
                 size += 1
     within_starts[shapes] = size
-    return found[:size]
+    return within[:size]
 
 
 @compiled

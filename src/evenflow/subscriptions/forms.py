@@ -108,12 +108,12 @@ def _split(values: Sequence[float]) -> Exact:
 
 def _next(value: Exact, *, up: bool) -> Exact:
     after = np.nextafter(value.real, np.inf if up else -np.inf) + 0.0
-    found = join_exact(after, 0)
+    neighbours = join_exact(after, 0)
     large = np.flatnonzero(np.abs(value.real) >= EXACT)  # where there are integers between the floats
     step = successor if up else predecessor
     if len(large):
-        found[large] = _split([step(int(v.real) + int(v.imag)) for v in value[large].tolist()])
-    return found
+        neighbours[large] = _split([step(int(v.real) + int(v.imag)) for v in value[large].tolist()])
+    return neighbours
 
 
 class _HardGroups:
@@ -128,16 +128,16 @@ class _HardGroups:
         self._owner, self._attribute = self._owner[first], self._attribute[first]
         parts = list(predicates_of(predicates, rows))
         memo: dict[tuple[int, ...], Constraint | None] = {}
-        self._found: list[Constraint | None] = []
+        self._constraints: list[Constraint | None] = []
         bounds = [*first.tolist(), len(rows)]
         for begin, end in pairwise(bounds):
             key = tuple(map(id, parts[begin:end]))
             if key not in memo:
                 normal = normalize(Subscription(tuple(parts[begin:end])))
                 memo[key] = None if normal is None else next(iter(normal.values()))
-            self._found.append(memo[key])
+            self._constraints.append(memo[key])
         self._codes: dict[tuple[object, ...], int] = {}
-        self._code = [self._code_of(c) for c in self._found]
+        self._code = [self._code_of(c) for c in self._constraints]
 
     def _code_of(self, constraint: Constraint | None) -> int:
         """Return the number of what intervals cannot express, 0 for nothing."""
@@ -151,17 +151,17 @@ class _HardGroups:
 
     def numbers(self) -> Exact:
         """Return all numbers that need a rank."""
-        found = [c for c in dict.fromkeys(self._found) if isinstance(c, NumberConstraint)]
-        return _split([x for c in found for x in (c.low, c.high, *c.excluded)])
+        constraints = [c for c in dict.fromkeys(self._constraints) if isinstance(c, NumberConstraint)]
+        return _split([x for c in constraints for x in (c.low, c.high, *c.excluded)])
 
     def cells(self, points: Exact) -> tuple[Int32s, Int32s]:
         """Return the owners and their cells; a cell that nothing satisfies has its low end above its high end."""
         numbers = {text: number for number, text in enumerate(self._texts)}
-        cells = np.zeros((len(self._found), 5), dtype=np.int32)
+        cells = np.zeros((len(self._constraints), 5), dtype=np.int32)
         cells[:, 0] = self._attribute
-        ends = [x for c in self._found if isinstance(c, NumberConstraint) for x in (c.low, c.high)]
+        ends = [x for c in self._constraints if isinstance(c, NumberConstraint) for x in (c.low, c.high)]
         ranks = iter(_rank(points, _split(ends)).tolist())
-        for cell, constraint in zip(cells, self._found, strict=True):
+        for cell, constraint in zip(cells, self._constraints, strict=True):
             if isinstance(constraint, NumberConstraint):
                 cell[1:4] = NUMBER, next(ranks), next(ranks)
             elif isinstance(constraint, StringConstraint) and constraint.equal is not None:

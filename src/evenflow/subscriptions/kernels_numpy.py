@@ -33,12 +33,12 @@ def prefix_slices(
     start, stop
         Filled with the range of members, empty where there is none.
     """
-    found = (group >= 0) & (place >= 0)
-    safe = np.where(found, group, 0)
+    grouped = (group >= 0) & (place >= 0)
+    safe = np.where(grouped, group, 0)
     rows = np.searchsorted(keys, (safe.astype(np.int64) << 32) | place, side="right")
     first = group_starts[safe]
     start[:] = members_at[first]
-    stop[:] = np.where(found, members_at[np.maximum(rows, first)], start)
+    stop[:] = np.where(grouped, members_at[np.maximum(rows, first)], start)
 
 
 def expand_slices(start: Int32s, stop: Int32s, members: Int32s, offsets: Int64s, out: Int32s, filled: Int64s) -> None:

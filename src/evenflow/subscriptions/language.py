@@ -279,20 +279,20 @@ def _items(form: _Form, text: str) -> Iterator[re.Match[str]]:
     match = form.pattern.match
     position = 0
     while True:
-        found = match(text, position)
-        assert found is not None  # every part is optional
-        if found.lastindex != len(form.parts):
-            raise _missing(form, text, found)
-        yield found
-        if not found[len(form.parts)]:
+        item = match(text, position)
+        assert item is not None  # every part is optional
+        if item.lastindex != len(form.parts):
+            raise _missing(form, text, item)
+        yield item
+        if not item[len(form.parts)]:
             return
-        position = found.end()
+        position = item.end()
 
 
-def _missing(form: _Form, text: str, found: re.Match[str]) -> LanguageError:
+def _missing(form: _Form, text: str, item: re.Match[str]) -> LanguageError:
     """Return the error for the first missing part."""
-    position = found.end()
-    part = form.parts[found.lastindex or 0]
+    position = item.end()
+    part = form.parts[item.lastindex or 0]
     if part == _OPERAND and text[position : position + 1] == "'":
         return _open_string(text, position)
     return _error(text, position, f"expected {_SAID[part]}, found {_seen(text, position)}")

@@ -53,11 +53,11 @@ class GroupKeys:
             missing = (ids < 0) | (column < 0)
             joined = np.where(missing, 0, ids * radix + column)
             if dense is not None:
-                found = dense[joined].astype(np.int64)
+                number = dense[joined].astype(np.int64)
             else:
                 place = np.minimum(np.searchsorted(known, joined), len(known) - 1)
-                found = np.where(known[place] == joined, place, -1)
-            ids = np.where(missing, -1, found)
+                number = np.where(known[place] == joined, place, -1)
+            ids = np.where(missing, -1, number)
         return ids.astype(np.int32)
 
     def codes(self) -> Int32s:

@@ -72,9 +72,9 @@ class SegmentMatch:
             rows = int(block.group_starts[mine]), int(block.group_starts[mine + 1])
             for at in range(begin, end if rows[0] < rows[1] else begin, self.kernels.WINDOW):
                 events = order[at : min(at + self.kernels.WINDOW, end)]
-                found, bits = self._window(block, events + first, rows)
-                if len(found):
-                    yield events, found, bits
+                matched, bits = self._window(block, events + first, rows)
+                if len(matched):
+                    yield events, matched, bits
 
     def _window(self, block: Block, events: Int64s, rows: tuple[int, int]) -> tuple[Int32s, Words]:
         codes = np.empty((len(block.axes), len(events)), dtype=np.int32)
@@ -86,8 +86,8 @@ class SegmentMatch:
         patterns = self._patterns(block, events)
         tops = np.array([self.segment.axes[axis].top for axis in block.axes.tolist()], dtype=np.int32)
         terms = block.starts, block.axis, block.low, block.high
-        found: tuple[Int32s, Words] = self.kernels.match_block(ordered, tops, bitmaps, patterns, *terms, *rows)
-        return found
+        matched: tuple[Int32s, Words] = self.kernels.match_block(ordered, tops, bitmaps, patterns, *terms, *rows)
+        return matched
 
     def _patterns(self, block: Block, events: Int64s) -> Words:
         """Return the bitmap of each pattern: the events whose string satisfies it."""
