@@ -103,45 +103,6 @@ def test_rounding_is_no_progress():
     assert guards.refuse([view.rows(Move("u", "a", "b"))], view) == "lowers the peak"
 
 
-class Neighbours:
-    """A local view as a negotiating actor has it: names instead of rows."""
-
-    def __init__(self):
-        self.owners = {"u": "me"}
-        self.load = {"me": 5.0, "you": 1.0}
-
-    def owner_of(self, unit):
-        return self.owners.get(unit)
-
-    def pinned(self, unit):
-        return False
-
-    def may_run(self, unit, node):
-        return node in self.load
-
-    def moved(self, unit):
-        return False
-
-    def cooling(self, unit):
-        return False
-
-    def over_budget(self, offer):
-        return False
-
-    def over_limit(self, offer):
-        return False
-
-    def peaks(self, offer):
-        return max(self.load.values()), max(self.load["me"] - 2.0, self.load["you"] + 2.0)
-
-
-def test_guards_serve_local_views_by_name():
-    view = Neighbours()
-    assert guards.refuse([Move("u", "me", "you")], view) is None
-    assert guards.refuse([Move("u", "me", "stranger")], view) == "allowed"
-    assert guards.refuse([Move("x", "me", "you")], view) == "one owner"
-
-
 def test_single_moves_and_groups_agree_on_the_peaks():
     view = draft()
     move = view.rows(Move("small", "a", "b"))

@@ -1,11 +1,9 @@
-"""Measures of imbalance, the lower bound, and thrash."""
+"""Measures of imbalance, and the lower bound."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from evenflow import imbalance
 from evenflow.imbalance import Bound
@@ -20,7 +18,6 @@ def test_capacity_is_a_weight():
     load, capacity = column(2, 4, 10), column(1, 2, 5)
     assert imbalance.utilisation(load, capacity).tolist() == [2, 2, 2]
     assert imbalance.max_over_mean(load, capacity) == pytest.approx(1.0)
-    assert imbalance.variation(load, capacity) == pytest.approx(0.0)
 
 
 def test_the_worst_dimension_counts():
@@ -28,13 +25,11 @@ def test_the_worst_dimension_counts():
     assert imbalance.peak(load, capacity) == 9
     assert imbalance.mean(load, capacity) == 5
     assert imbalance.max_over_mean(load, capacity) == pytest.approx(1.8)
-    assert imbalance.variation(load, capacity) == pytest.approx(0.8)
 
 
 def test_no_load_is_even():
     load, capacity = column(0, 0), column(1, 1)
     assert imbalance.max_over_mean(load, capacity) == 1.0
-    assert imbalance.variation(load, capacity) == 0.0
     assert imbalance.gap(0.0, 0.0) == 0.0
     assert imbalance.needed(load, capacity, 0.0) == 0.0
 
@@ -70,15 +65,3 @@ def test_no_units_have_no_bound():
 
 def test_needed_is_what_lies_above_the_bound():
     assert imbalance.needed(column(6, 2), column(1, 1), 4.0) == pytest.approx(0.25)
-
-
-@given(st.lists(st.floats(0, 100), min_size=2, max_size=30))
-def test_thrash_is_zero_on_a_straight_way_and_never_more_than_one(series):
-    assert imbalance.thrash(sorted(series)) == pytest.approx(0.0, abs=1e-9)
-    assert 0 <= imbalance.thrash(series) <= 1 + 1e-9
-
-
-def test_thrash_sums_the_columns_of_a_table():
-    table = np.array([[0.0, 5.0], [2.0, 3.0], [0.0, 3.0]])
-    assert imbalance.thrash(table) == pytest.approx((6 - 2) / 6)
-    assert imbalance.thrash([1.0]) == 0.0

@@ -1,8 +1,7 @@
-"""Actors have no IO: an event goes in, commands come out, and a driver carries the commands out.
+"""What actors and drivers exchange: an actor has no IO, its driver brings events and carries out its commands.
 
-``handle(event, now)`` is the only door.
-The driver makes every ``Save`` durable before it carries out the commands behind it,
-so what an actor told the world is never newer than what it remembers after a crash.
+The driver makes every ``Save`` durable before it carries out the commands after it,
+so after a crash an actor remembers everything that it told others.
 """
 
 from __future__ import annotations
@@ -10,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-from evenflow.model import Move
-
 # Named tuples, not dataclasses: the simulator makes millions of these and a tuple costs a third.
 
 
 class Started(NamedTuple):
-    """The actor begins, or begins again after a crash with what it had saved."""
+    """The actor starts, with what it saved if this is a restart after a crash."""
 
     saved: Mapping[str, Any]
 
@@ -29,65 +26,43 @@ class Received(NamedTuple):
 
 
 class Woken(NamedTuple):
-    """A wake-up that was asked for is due."""
+    """A wake-up that the actor asked for is due."""
 
     name: Any
 
 
-class Moved(NamedTuple):
-    """The driver finished a move that ``Begin`` asked for."""
-
-    move: Move
-
-
-class Failed(NamedTuple):
-    """The driver could not finish a move; the unit is where it was."""
-
-    move: Move
-    why: str
-
-
-Event = Started | Received | Woken | Moved | Failed
-
-
 class Send(NamedTuple):
-    """Give a message to the network. Nothing promises that it arrives."""
+    """Give a message to the network, which may lose it."""
 
     to: str
     message: Any
 
 
 class Wake(NamedTuple):
-    """Ask to be woken at a time; logic never sleeps."""
+    """Ask to be woken at a time."""
 
     at: float
     name: Any = None
 
 
-class Begin(NamedTuple):
-    """Ask the driver to carry a move out by its own steps."""
-
-    move: Move
-
-
 class Note(NamedTuple):
-    """Put one record on the trace."""
+    """Write one record to the trace."""
 
     record: Mapping[str, Any]
 
 
 class Save(NamedTuple):
-    """Make these values durable, all or none; ``None`` forgets a key."""
+    """Make these values durable, all or none; ``None`` deletes a key."""
 
     values: Mapping[str, Any]
 
 
-Command = Send | Wake | Begin | Note | Save
+Command = Send | Wake | Note | Save
 
 
 class Actor(Protocol):
-    """One participant: a node, a balancer, a publisher."""
+    """One participant, such as a node, a balancer or a publisher."""
 
     def handle(self, event: Any, now: float) -> list[Any]:
-        """Take one event and say what to do about it, in commands; a system may have commands of its own."""
+        """Handle one event and return commands; a system may have commands of its own."""
         ...

@@ -1,4 +1,4 @@
-"""The draft of a plan: the snapshot with every accepted move already counted, which policies read and guards ask."""
+"""The draft of a plan: the snapshot plus every move accepted so far, as policies and guards see it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow import guards, imbalance
+from evenflow import imbalance
 from evenflow.model import Load, Move, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a plan may cost and what it must keep.
+    """Limits and goals of a plan.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ class Settings:
     churn
         Largest share of all load that one plan may move; ``None`` is no budget.
     cooling
-        Ids of the units that moved recently and should rest.
+        Ids of the units that moved recently and must not move again yet.
     gap
         Soft goal: the gap to the lower bound that a plan should reach.
     """
@@ -35,11 +35,11 @@ class Settings:
     gap: float = 0.01
 
 
-ROUNDING = 1e-12  # sums of loads differ by this fraction with the order of their terms
+ROUNDING = 1e-12  # the order of summation changes sums of loads by about this fraction
 
 
 class RowMove(NamedTuple):
-    """A move by rows of the snapshot's columns, for policies that offer very many."""
+    """A move that names its unit and nodes by their rows in the snapshot."""
 
     unit: int
     giver: int
@@ -48,20 +48,20 @@ class RowMove(NamedTuple):
 
 
 class Draft:
-    """What a policy reads while it offers moves; it is also the planner's global view for the guards.
+    """The plan in the making: policies read it between offers, and guards check offers against it.
 
     Attributes
     ----------
     snapshot, settings
         What the plan started from.
     owner, load
-        Owner of every unit and load of every node and dimension, with every accepted move already made.
-        A move still under way from an earlier plan counts at its taker, where its load will be.
+        Owner of every unit and load of every node and dimension, as if every accepted move were done.
+        A move still under way from an earlier plan counts at its taker.
     held
-        Load of every node and dimension with every move, accepted or under way, counted on both of its sides:
-        what a node must bear in the worst moment. Limits are checked against it.
+        Load of every node and dimension with every move, accepted or under way, counted at both its giver and taker:
+        the most a node carries at any moment. Limits are checked against it.
     bound
-        The lowest peak that any plan could reach, and what sets it.
+        The lowest peak that any plan could reach, and what determines it.
     """
 
     def __init__(self, snapshot: Snapshot, settings: Settings | None = None) -> None:
@@ -76,20 +76,20 @@ class Draft:
         self._moved = set(snapshot.leaving)
         self._node_rows: dict[str, int] | None = None
         self._unit_rows: dict[str, int] | None = None
-        self._cooling = {self.unit_row(u) for u in settings.cooling if self.has_unit(u)}
+        self._cooling = {self.unit_row(u) for u in settings.cooling} - {-1}
 
     # What a policy asks.
 
     @property
     def load(self) -> NDArray[np.float64]:
-        """Load of every node and dimension, with every accepted move already made."""
+        """Load of every node and dimension, as if every accepted move were done."""
         if self._load is None:
             self._load = np.array([column.load for column in self._columns]).T
         return self._load
 
     @property
     def held(self) -> NDArray[np.float64]:
-        """Load of every node and dimension, with every move counted on both of its sides."""
+        """Load of every node and dimension, with every move counted at both its giver and taker."""
         return np.array([column.held for column in self._columns]).T
 
     @property
@@ -118,7 +118,7 @@ class Draft:
         return imbalance.gap(self.peak, self.bound.value)
 
     def level(self, node: int, plus: int | None = None) -> float:
-        """Return load over capacity of one node, in its worst dimension, as it is or with one more unit."""
+        """Return load over capacity of one node in its worst dimension, optionally with one more unit."""
         return max((c.load[node] + (0.0 if plus is None else c.units[plus])) / c.capacity[node] for c in self._columns)
 
     def units_of(self, node: int) -> NDArray[np.int64]:
@@ -131,7 +131,7 @@ class Draft:
         return np.split(order, np.searchsorted(self.owner[order], np.arange(1, len(self.snapshot.node_ids))))
 
     def movable(self, *, resting: bool = False) -> NDArray[np.bool_]:
-        """Return which units may still move: not pinned, not moving and, unless ``resting``, not cooling."""
+        """Return which units may move: not pinned, not moving already and, unless ``resting``, not in their cooldown."""
         free = ~self.snapshot.pinned
         free[list(self._moved)] = False
         if not resting:
@@ -139,33 +139,29 @@ class Draft:
         return free
 
     def move(self, unit: int, taker: int, why: str = "") -> RowMove:
-        """Return the move of a unit from its present owner, by rows."""
+        """Return the move of a unit from its current owner."""
         return RowMove(unit, int(self.owner[unit]), taker, why)
 
     # What the planner asks.
 
     def node_row(self, node: str) -> int:
-        """Return the row of a node; -1 when it is unknown."""
+        """Return the row of a node, -1 if it is unknown."""
         if self._node_rows is None:
             self._node_rows = {n: i for i, n in enumerate(self.snapshot.node_ids)}
         return self._node_rows.get(node, -1)
 
-    def has_unit(self, unit: str) -> bool:
-        """Return whether the snapshot has the unit."""
-        return self.unit_row(unit) >= 0
-
     def unit_row(self, unit: str) -> int:
-        """Return the row of a unit; -1 when it is unknown."""
+        """Return the row of a unit, -1 if it is unknown."""
         if self._unit_rows is None:
             self._unit_rows = {u: i for i, u in enumerate(self.snapshot.unit_ids)}
         return self._unit_rows.get(unit, -1)
 
     def rows(self, move: Move) -> RowMove:
-        """Return a move by rows."""
+        """Return a move with rows in place of ids."""
         return RowMove(self.unit_row(move.unit), self.node_row(move.giver), self.node_row(move.taker), move.why)
 
     def accept(self, offer: Sequence[RowMove]) -> None:
-        """Count the moves of an offer."""
+        """Add the moves of an offer to the draft."""
         self._load = None
         for unit, giver, taker, _ in offer:
             for column in self._columns:
@@ -177,7 +173,7 @@ class Draft:
             self.owner[unit] = taker
             self._moved.add(unit)
 
-    # What the guards ask (see guards.View).
+    # What the guards ask.
 
     def owner_of(self, unit: int) -> int | None:
         """Return the owner's row."""
@@ -193,54 +189,54 @@ class Draft:
         return node >= 0 if nodes is None else bool((nodes == node).any())
 
     def moved(self, unit: int) -> bool:
-        """Return whether the unit moves already."""
+        """Return whether the unit moves in this plan, or is still under way from an earlier one."""
         return unit in self._moved
 
     def cooling(self, unit: int) -> bool:
-        """Return whether the unit should rest."""
+        """Return whether the unit moved recently."""
         return unit in self._cooling
 
-    def over_budget(self, offer: Sequence[guards.Step]) -> bool:
-        """Return whether the churn budget would be passed."""
+    def over_budget(self, offer: Sequence[RowMove]) -> bool:
+        """Return whether the offer would exceed the churn budget."""
         if self.budget is None:
             return False
         return any(
-            column.moved + sum(column.units[step.unit] for step in offer) > most * (1 + ROUNDING)
+            column.moved + sum(column.units[move.unit] for move in offer) > most * (1 + ROUNDING)
             for column, most in zip(self._columns, self.budget.tolist(), strict=True)
         )
 
-    def over_limit(self, offer: Sequence[guards.Step]) -> bool:
-        """Return whether a taker would pass its limit."""
+    def over_limit(self, offer: Sequence[RowMove]) -> bool:
+        """Return whether the offer would push a taker over its limit."""
         if self.limit is None:
             return False
         for d, column in enumerate(self._columns):
             more: dict[int, float] = {}
-            for step in offer:
-                more[step.taker] = more.get(step.taker, column.held[step.taker]) + column.units[step.unit]
+            for move in offer:
+                more[move.taker] = more.get(move.taker, column.held[move.taker]) + column.units[move.unit]
             if any(load > self.limit[node, d] * (1 + ROUNDING) for node, load in more.items()):
                 return True
         return False
 
-    def peaks(self, offer: Sequence[guards.Step]) -> tuple[float, float]:
-        """Return the peak of the nodes an offer touches, before and after it."""
+    def peaks(self, offer: Sequence[RowMove]) -> tuple[float, float]:
+        """Return the highest load over capacity of the nodes in an offer, before and after it."""
         if len(offer) == 1:
             return self._peaks_of_one(offer[0])
         before = after = 0.0
         for column in self._columns:
             load, capacity = column.load, column.capacity
             change: dict[int, float] = {}
-            for step in offer:
-                weight = column.units[step.unit]
-                change[step.giver] = change.get(step.giver, load[step.giver]) - weight
-                change[step.taker] = change.get(step.taker, load[step.taker]) + weight
+            for move in offer:
+                weight = column.units[move.unit]
+                change[move.giver] = change.get(move.giver, load[move.giver]) - weight
+                change[move.taker] = change.get(move.taker, load[move.taker]) + weight
             for node, becomes in change.items():
                 before = max(before, load[node] / capacity[node])
                 after = max(after, becomes / capacity[node])
         return before, after
 
-    def _peaks_of_one(self, step: guards.Step) -> tuple[float, float]:
-        """Do what ``peaks`` does without a table: plans of hundreds of thousands of moves consist of single ones."""
-        unit, giver, taker = step.unit, step.giver, step.taker
+    def _peaks_of_one(self, move: RowMove) -> tuple[float, float]:
+        """Do what ``peaks`` does, faster: plans with hundreds of thousands of moves consist of single ones."""
+        unit, giver, taker, _ = move
         before = after = 0.0
         for column in self._columns:
             weight, capacity = column.units[unit], column.capacity[taker]
@@ -252,7 +248,7 @@ class Draft:
 
 @dataclass(slots=True)
 class _Column:
-    """One load dimension in lists: reading one number of a list is much faster than of a numpy column."""
+    """One load dimension in lists: reading a single number from a list is much faster than from an array."""
 
     units: list[float]
     capacity: list[float]
@@ -276,6 +272,6 @@ def _limit(limit: Load | None, snapshot: Snapshot) -> NDArray[np.float64] | None
     if limit is None:
         return None
     factors = [limit.get(d, np.inf) if isinstance(limit, Mapping) else limit for d in snapshot.dimensions]
-    with np.errstate(over="ignore"):  # a limit beyond every number is none
+    with np.errstate(over="ignore"):  # a limit beyond every float is no limit
         most: NDArray[np.float64] = snapshot.capacity * np.array(factors, np.float64)
     return most

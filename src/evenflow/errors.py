@@ -1,4 +1,4 @@
-"""Bad input has one shape: what was given, what is allowed, and where."""
+"""The error for bad input: what was given, what is allowed, and where."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from difflib import get_close_matches
 
 
 class BadInput(ValueError):
-    """What a person gave cannot be used; the commands print it as one sentence and exit with 2.
+    """Input that cannot be used; commands print it as one sentence and exit with code 2.
 
     Parameters
     ----------
     given
-        What was found, ready to read: ``"-1"``, ``"'abc'"``, ``"no units"``.
+        What was found, as text: ``"-1"``, ``"'abc'"``, ``"no units"``.
     allowed
-        What would be right: ``"a number of at least 0"``.
+        What would be valid: ``"a number of at least 0"``.
     where
         The place: ``"plan.json: units[3].load"``, ``"--seeds"``.
 
@@ -25,7 +25,7 @@ class BadInput(ValueError):
     """
 
     def __init__(self, given: str, allowed: str, where: str) -> None:
-        super().__init__(given, allowed, where)  # all three, so that it survives the way back from a worker process
+        super().__init__(given, allowed, where)  # all three, so that the error can be pickled
         self.given = given
         self.allowed = allowed
         self.where = where
@@ -36,7 +36,7 @@ class BadInput(ValueError):
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """Say which names are allowed: the ones that look like ``name`` first, or all of them when none does.
+    """Return which names are allowed, as text: those similar to ``name``, or all of them if none is.
 
     Examples
     --------

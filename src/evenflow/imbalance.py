@@ -1,4 +1,4 @@
-"""How uneven a placement is, how even it could be, and whether the way there was straight.
+"""How uneven a placement is, and how even it could be.
 
 Everything is load over capacity.
 With several dimensions the worst one counts: the peak is the highest load over capacity of any node in any dimension.
@@ -6,7 +6,6 @@ With several dimensions the worst one counts: the peak is the highest load over 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,7 +31,7 @@ def utilisation(load: Floats, capacity: Floats) -> Floats:
 
 
 def mean(load: Floats, capacity: Floats) -> float:
-    """Return total load over total capacity, in the worst dimension: where every node would be if load were a fluid."""
+    """Return total load over total capacity, in the worst dimension."""
     if not len(load):
         return 0.0
     return float((load.sum(axis=0) / capacity.sum(axis=0)).max())
@@ -44,7 +43,7 @@ def peak(load: Floats, capacity: Floats) -> float:
 
 
 def max_over_mean(load: Floats, capacity: Floats) -> float:
-    """Return the peak as a multiple of the mean; 1 is perfectly even, and so is no load at all.
+    """Return the peak as a multiple of the mean; 1 is perfectly even. Without load the result is 1.
 
     Examples
     --------
@@ -55,22 +54,11 @@ def max_over_mean(load: Floats, capacity: Floats) -> float:
     return peak(load, capacity) / middle if middle > 0 else 1.0
 
 
-def variation(load: Floats, capacity: Floats) -> float:
-    """Return the coefficient of variation of load over capacity, weighted by capacity, in the worst dimension."""
-    total = load.sum(axis=0)
-    busy = total > 0
-    if not busy.any():
-        return 0.0
-    weight = capacity[:, busy] / capacity[:, busy].sum(axis=0)
-    relative = load[:, busy] / capacity[:, busy] / (total[busy] / capacity[:, busy].sum(axis=0))
-    return float(np.sqrt((weight * (relative - 1.0) ** 2).sum(axis=0)).max())
-
-
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The lowest peak that any plan could reach, and what sets it.
+    """The lowest peak that any plan could reach, and what determines it.
 
-    ``kind`` is ``"mean"``, ``"unit"`` (one hot unit is the floor) or ``"pinned"``;
+    ``kind`` is ``"mean"``, ``"unit"`` (one hot unit) or ``"pinned"`` (the pinned load of one node);
     ``row`` is the row of that unit or node, -1 for the mean.
     """
 
@@ -110,7 +98,7 @@ def lower_bound(snapshot: Snapshot) -> Bound:
 
 
 def _unit_bound(snapshot: Snapshot, best: Bound) -> Bound:
-    """Raise ``best`` to the hottest unit on the fastest node that it may run on."""
+    """Raise ``best`` to the load of the hottest unit on the fastest node that it may run on."""
     free = ~snapshot.pinned  # a pinned unit counts with the pinned load of its node
     at_best = snapshot.load / snapshot.capacity.max(axis=0)
     at_worst = np.where(free, (snapshot.load / snapshot.capacity.min(axis=0)).max(axis=1), 0.0)
@@ -120,7 +108,7 @@ def _unit_bound(snapshot: Snapshot, best: Bound) -> Bound:
     row = int(alone.argmax())
     if alone[row] > best.value:
         best = Bound(float(alone[row]), "unit", row, 0)
-    # The rest need a look at their nodes, one by one; few can exceed a bound that is already good.
+    # The rest are checked one by one against their nodes; few can exceed a bound that is already good.
     rest = np.flatnonzero(~exact & (at_worst > best.value))
     for unit in rest[np.argsort(-at_worst[rest], kind="stable")].tolist():
         if at_worst[unit] <= best.value:
@@ -149,24 +137,3 @@ def needed(load: Floats, capacity: Floats, bound: float) -> float:
     over = np.maximum(0.0, load - bound * capacity).sum(axis=0)
     shares = over[total > 0] / total[total > 0]
     return float(shares.max(initial=0.0))
-
-
-def thrash(series: Sequence[float] | Floats) -> float:
-    """Return the part of all movement that was undone again: total variation beyond the net change, over the former.
-
-    0 is a straight way, close to 1 is going back and forth.
-    For a table (one row per moment) variation and net change are summed over its columns.
-
-    Examples
-    --------
-    >>> thrash([0.0, 1.0, 2.0])
-    0.0
-    >>> thrash([0.0, 1.0, 0.0, 1.0])
-    0.6666666666666666
-    """
-    table = np.asarray(series, np.float64)
-    if len(table) < 2:
-        return 0.0
-    variation_ = float(np.abs(np.diff(table, axis=0)).sum())
-    net = float(np.abs(table[-1] - table[0]).sum())
-    return (variation_ - net) / variation_ if variation_ > 0 else 0.0

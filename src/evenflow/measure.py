@@ -1,8 +1,8 @@
-"""From samples to events: smooth a value, say which range it is in, notify when a condition has held for its time.
+"""Smooth samples, classify them into ranges, and notify when a condition has held long enough.
 
 These are the monitoring service and the local event service of MAPE-SDDL (DPSLB thesis, section 4.1).
-There is no clock here: every observation brings its time along.
-NaN always means "not measured" and leaves what is known as it was.
+There is no clock here: every observation carries its time.
+NaN always means "not measured" and changes nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from evenflow.expression import Expression, parse
 class Smoothed:
     """Exponential smoothing of one value: ``y = alpha * x + (1 - alpha) * y`` (Cheung 2006, Eq. 3.4).
 
-    The first value is taken as it is. ``value`` is NaN until then.
+    The first sample is the first value; before it, ``value`` is NaN.
 
     Examples
     --------
@@ -43,7 +43,7 @@ class Smoothed:
         self.value = nan
 
     def update(self, x: float) -> float:
-        """Take in one sample and return the smoothed value."""
+        """Add one sample and return the smoothed value."""
         if not isfinite(x):
             return self.value if isnan(x) else _refuse_sample(x, "Smoothed")
         self.value = float(x) if isnan(self.value) else self.alpha * x + (1.0 - self.alpha) * self.value
@@ -51,14 +51,14 @@ class Smoothed:
 
 
 class SmoothedRows:
-    """Exponential smoothing of many values at once, one row each; bit for bit what `Smoothed` gives.
+    """Exponential smoothing of many values at once, one row each, with the same results as `Smoothed`, bit for bit.
 
     Parameters
     ----------
     alpha
         Weight of the newest sample, above 0 and at most 1.
     rows
-        How many there are; `resize` adds rows or drops the last ones.
+        How many values there are.
 
     Examples
     --------
@@ -67,8 +67,6 @@ class SmoothedRows:
     [80.0, 10.0, nan]
     >>> loads.update([40.0, float("nan"), 7.0]).tolist()
     [60.0, 10.0, 7.0]
-    >>> loads.update_rows([1], [20.0]).tolist()
-    [60.0, 15.0, 7.0]
     """
 
     __slots__ = ("alpha", "values")
@@ -78,43 +76,30 @@ class SmoothedRows:
         self.values: NDArray[np.float64] = np.full(rows, nan)
 
     def update(self, samples: ArrayLike) -> NDArray[np.float64]:
-        """Take in one sample per row (NaN: none) and return the smoothed values, which the next update changes."""
+        """Add one sample per row (NaN: none) and return the smoothed values; the next update changes the returned array."""
         new = np.asarray(samples, np.float64)
         if new.shape != self.values.shape:
             raise BadInput(f"samples of shape {new.shape}", f"one per row, {self.values.shape}", "SmoothedRows.update")
-        self.values[:] = self._smooth(self.values, new)
-        return self.values
-
-    def update_rows(self, rows: ArrayLike, samples: ArrayLike) -> NDArray[np.float64]:
-        """Take in samples of some rows, each at most once, and return all smoothed values."""
-        index = np.asarray(rows, np.intp)
-        self.values[index] = self._smooth(self.values[index], np.asarray(samples, np.float64))
-        return self.values
-
-    def resize(self, rows: int) -> None:
-        """Change the number of rows; new ones have no value yet."""
-        kept = self.values[:rows]
-        self.values = np.concatenate([kept, np.full(rows - len(kept), nan)])
-
-    def _smooth(self, old: NDArray[np.float64], new: NDArray[np.float64]) -> NDArray[np.float64]:
         infinite = np.isinf(new)
         if infinite.any():
             _refuse_sample(float(new[infinite][0]), f"SmoothedRows, sample {int(infinite.argmax())}")
+        old = self.values
         smoothed = self.alpha * new + (1.0 - self.alpha) * old
-        return np.where(np.isnan(old), new, np.where(np.isnan(new), old, smoothed))
+        self.values[:] = np.where(np.isnan(old), new, np.where(np.isnan(new), old, smoothed))
+        return self.values
 
 
 class TrendedRows:
-    """Exponential smoothing with a linear trend (Holt 1957) of many values at once, one row each: follows what drifts.
+    """Exponential smoothing with a linear trend (Holt 1957) of many values at once, one row each.
 
-    Plain smoothing lags behind a steady drift for ever; a level and a slope do not.
+    Plain smoothing always lags behind a steady drift; a level with a slope does not.
 
     Parameters
     ----------
     alpha, beta
         Weights of the newest sample in the level, above 0, and of the newest change in the slope; 0 means no slope.
     rows
-        How many there are.
+        How many values there are.
 
     Examples
     --------
@@ -135,7 +120,7 @@ class TrendedRows:
         self._slope: NDArray[np.float64] = np.zeros(rows)
 
     def update(self, samples: ArrayLike) -> None:
-        """Take in one sample per row."""
+        """Add one sample per row."""
         new = np.asarray(samples, np.float64)
         if new.shape != self._slope.shape or not np.isfinite(new).all():
             raise BadInput(f"{new.tolist()!r}", f"{len(self._slope)} finite numbers", "TrendedRows.update")
@@ -147,7 +132,7 @@ class TrendedRows:
         self._level = level
 
     def ahead(self, steps: float) -> NDArray[np.float64]:
-        """Return what is expected so many samples from now, and nothing below zero; zeros as long as nothing is known."""
+        """Return the values expected ``steps`` samples from now, at least 0; zeros before the first sample."""
         return np.maximum(self._level + steps * self._slope, 0.0) if len(self._level) else np.zeros_like(self._slope)
 
 
@@ -168,8 +153,8 @@ class Ranges:
     """Operation ranges of a property, given by their bounds: ``Ranges([0, 30, 70, 100])`` has three.
 
     The ranges are closed and share their bounds, as in the thesis: [0, 30], [30, 70], [70, 100].
-    So a value on a bound does not leave the range it came from; without one before, it counts to the upper range.
-    A value beyond the outer bounds counts to the nearest range: 100.2 % is a rounding matter, not an error.
+    So a value on a bound stays in the range it came from; without an earlier range, it belongs to the upper one.
+    A value beyond the outer bounds belongs to the nearest range: 100.2 % is rounding, not an error.
 
     Examples
     --------
@@ -204,7 +189,7 @@ class Ranges:
         return upper - 1 if before == upper - 1 and value == self.bounds[upper] else upper
 
     def label(self, index: int) -> str:
-        """Return a range as a person writes it."""
+        """Return a range as text, such as ``[30, 70]``."""
         return f"[{self.bounds[index]:g}, {self.bounds[index + 1]:g}]"
 
 
@@ -213,16 +198,16 @@ class Ranges:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """An event: an expression over properties that must stay true for a time before it notifies.
+    """An expression over properties that must stay true for a time before it notifies.
 
     Parameters
     ----------
     expression
         Over the properties and, for those with ranges, their range: ``cpu > 70 AND memory.range = 2``.
     for_s
-        How long it must hold, in seconds; 0 notifies at the first sample that makes it true.
+        How long it must hold, in seconds; with 0, the first sample that makes it true notifies.
     name
-        What notifications call it; the expression itself by default.
+        Its name in notifications; by default the expression.
 
     Examples
     --------
@@ -245,15 +230,15 @@ class Condition:
         object.__setattr__(self, "name", self.name or self.expression)
 
 
-_ROUNDING = 1e-9  # 4.1 - 0.1 is a little less than 4: without it, a sample exactly on time would come too early
+_ROUNDING = 1e-9  # 4.1 - 0.1 is slightly less than 4: without this, a sample exactly on time would count as too early
 
 
-class Held:
-    """Follows one condition: notifies once when it has held for its time, again only after it has been false.
+class ConditionTimer:
+    """Times one condition: notifies once when it has held long enough, and again only after it was false.
 
     Examples
     --------
-    >>> hot = Held(Condition("cpu > 70", for_s=4))
+    >>> hot = ConditionTimer(Condition("cpu > 70", for_s=4))
     >>> [hot.observe({"cpu": cpu}, now) for now, cpu in enumerate([80, 80, 60, 80, 80, 80, 80, 80, 80])]
     [False, False, False, False, False, False, False, True, False]
     """
@@ -262,15 +247,15 @@ class Held:
 
     def __init__(self, condition: Condition) -> None:
         self.condition = condition
-        self.since: float | None = None  # since when it is true
+        self.since: float | None = None  # when it became true
         self.notified = False
 
     def observe(self, values: Mapping[str, Any], now: float) -> bool:
-        """Take in the values at a time; return whether to notify."""
+        """Add the values at a time; return whether to notify."""
         if not self.condition.parsed.test(values):
             self.since, self.notified = None, False
             return False
-        if self.since is None or now < self.since:  # a clock that was set back: count anew
+        if self.since is None or now < self.since:  # a clock that was set back: start again
             self.since = now
         if self.notified or now - self.since < self.condition.for_s - _ROUNDING:
             return False
@@ -283,7 +268,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """What the monitor reports: what happened, why, and all monitored data at that moment.
+    """What the monitor reports: what happened, why, and the values of all properties at that time.
 
     Parameters
     ----------
@@ -292,9 +277,9 @@ class Notification:
     kind
         ``range`` or ``condition``.
     at
-        When.
+        The time.
     why
-        A sentence for a person.
+        The reason, in words.
     data
         The last known value of every property, smoothed where the monitor smooths.
     ranges
@@ -310,20 +295,20 @@ class Notification:
 
 
 class Monitor:
-    """Observes the samples of one node and says what is worth telling (DPSLB thesis, sections 4.1 and 4.3.1).
+    """Turns the samples of one node into notifications (DPSLB thesis, sections 4.1 and 4.3.1).
 
     Parameters
     ----------
     ranges
         Operation ranges by property, as `Ranges` or their bounds.
-        A change of range notifies, and so does the first sample: before it, the range was unknown.
+        A change of range notifies, and so does the first sample, because the range was unknown before.
     conditions
-        Events over the properties.
+        Conditions over the properties.
     alpha
         Smoothing (Cheung 2006, Eq. 3.4) before anything else: one weight for all properties, or a weight by property;
-        a property without one is taken as it is.
+        a property without a weight is not smoothed.
     keep
-        How many notifications stay in ``last`` (the thesis keeps five).
+        How many notifications ``last`` keeps (five in the thesis).
 
     Examples
     --------
@@ -360,13 +345,13 @@ class Monitor:
         for weight in alpha.values() if isinstance(alpha, Mapping) else () if alpha is None else (alpha,):
             _checked_alpha(weight)
         self._smoothed: dict[str, Smoothed] = {}
-        self._held = [Held(condition) for condition in self.conditions]
+        self._timers = [ConditionTimer(condition) for condition in self.conditions]
         self._values: dict[str, float] = {}  # what conditions see: data and ranges
 
     def observe(self, sample: Mapping[str, float], now: float) -> list[Notification]:
-        """Take in a sample; return what is worth telling: changes of range first, then conditions in their order.
+        """Add a sample; return its notifications: changes of range first, then conditions in their order.
 
-        A property that is missing from the sample, or NaN in it, keeps its last known value.
+        A property that is missing from the sample, or NaN, keeps its last value.
         """
         for name, x in sample.items():
             if isfinite(x):
@@ -407,6 +392,6 @@ class Monitor:
     def _conditions_held(self, now: float) -> list[tuple[str, Literal["range", "condition"], str]]:
         return [
             (condition.name, "condition", f"{condition.expression} for {condition.for_s:g} s")
-            for condition, held in zip(self.conditions, self._held, strict=True)
-            if held.observe(self._values, now)
+            for condition, timer in zip(self.conditions, self._timers, strict=True)
+            if timer.observe(self._values, now)
         ]

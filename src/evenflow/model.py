@@ -1,4 +1,4 @@
-"""What is balanced: nodes hold units, units carry load, a move takes a unit from a giver to a taker."""
+"""The model of load balancing: nodes own units, units carry load, and a move takes a unit from a giver to a taker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ONE_DIMENSION = ("load",)
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Where units run. ``capacity`` is a weight, not a limit: twice the capacity, twice the fair share."""
+    """A place where units run. ``capacity`` is a weight, not a limit: twice the capacity means twice the fair share."""
 
     id: str
     capacity: Load = 1.0
@@ -24,7 +24,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What moves. ``allowed`` names the nodes it may run on; ``None`` means any."""
+    """The smallest thing that moves. ``allowed`` names the nodes it may run on; ``None`` means any."""
 
     id: str
     node: str
@@ -35,7 +35,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One unit goes from its giver to its taker, for a reason a person can read."""
+    """One unit goes from its giver to its taker; ``why`` is the reason, in words."""
 
     unit: str
     giver: str
@@ -44,12 +44,12 @@ class Move:
 
 
 Offer = tuple[Move, ...]
-"""Moves that stand or fall together, so that a swap is possible."""
+"""Moves that are accepted or refused together, such as the two halves of a swap."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to move, what it brings, and what was refused. A plan changes nothing; sessions carry it out.
+    """What to move, the effect on the load, and what was refused. A plan changes nothing; sessions carry it out.
 
     Parameters
     ----------
@@ -58,17 +58,17 @@ class Plan:
     max_over_mean, peak
         Before and after the plan: the highest load over capacity, relative to the mean and as it is.
     lower_bound, floor
-        The peak that no plan can go below, and what sets it ("one hot unit is the floor: unit 7").
+        The lowest peak that any plan could reach, and what sets it ("one hot unit is the floor: unit 7").
     gap
         How far the peak after the plan is above the lower bound, as a fraction of it.
     moved_load, needed_load
-        Shares of all load: what the plan moves, and what lies above the lower bound now.
+        Shares of all load: what the plan moves, and what lies above the lower bound before it.
     refusals
         How often each guard refused an offer, by the guard's name.
     failed
-        Hard goals that the offered moves broke; such a plan moves nothing.
+        Hard goals that the accepted moves would break; such a plan moves nothing.
     missed
-        Soft goals that the plan did not reach.
+        Soft goals that the plan misses.
     """
 
     moves: tuple[Move, ...]
@@ -86,7 +86,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """Everything a policy may know at one moment, in columns.
+    """All nodes and units at one moment, in columns.
 
     Parameters
     ----------
@@ -96,11 +96,11 @@ class Snapshot:
         One row per node.
     unit_ids, owner, load, pinned
         One row per unit; ``owner`` is a row of ``node_ids``.
-        A unit whose move is under way belongs to its taker already.
+        A unit whose move is under way already belongs to its taker.
     allowed
         Unit row to the node rows it may run on; a unit without an entry may run anywhere.
     leaving
-        Unit row to the node row it is just leaving: its load counts there too until the move ends.
+        Unit row to the node row that its move under way takes it from: its load counts there too until the move ends.
     """
 
     dimensions: tuple[str, ...]
@@ -115,7 +115,7 @@ class Snapshot:
 
     @classmethod
     def of(cls, nodes: Iterable[Node], units: Iterable[Unit], leaving: Mapping[str, str] | None = None) -> Snapshot:
-        """Build the columns from objects.
+        """Make a snapshot from nodes and units.
 
         Examples
         --------
@@ -144,7 +144,7 @@ class Snapshot:
         )
 
     def node_load(self, *, both_sides: bool = False) -> NDArray[np.float64]:
-        """Load per node and dimension; with ``both_sides`` a moving unit also counts at the node it leaves."""
+        """Return load per node and dimension; with ``both_sides`` a moving unit also counts at the node it leaves."""
         total = np.zeros_like(self.capacity)
         for d in range(len(self.dimensions)):
             total[:, d] = np.bincount(self.owner, weights=self.load[:, d], minlength=len(self.node_ids))

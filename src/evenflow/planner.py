@@ -1,4 +1,4 @@
-"""Policies offer, guards refuse by name, the planner decides: every refusal is kept, hard goals fail a plan."""
+"""Make a plan: a policy offers moves, guards refuse some of them, the rest is the plan."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ Proposal = Move | RowMove | Offer | tuple[RowMove, ...]
 
 
 class Policy(Protocol):
-    """Offers moves, best first. It may read the draft between two offers: what was accepted is counted there.
+    """Offers moves, best first. Between two offers it may read the draft, which counts what was accepted.
 
-    A class attribute ``guards`` replaces ``guards.ALL``; the hard guards hold in any case.
+    A class attribute ``guards`` replaces ``guards.ALL``; the hard guards always apply.
     """
 
     def propose(self, draft: Draft) -> Iterable[Proposal]:
-        """Offer moves: one move, or a tuple of moves that stand or fall together."""
+        """Yield offers: one move, or a tuple of moves that are accepted or refused together."""
 
 
 def plan(snapshot: Snapshot, policy: Policy, settings: Settings | None = None) -> Plan:
-    """Ask the policy for moves, keep those that no guard refuses, and say what they bring.
+    """Ask the policy for moves and return a plan of those that no guard refuses.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def plan(snapshot: Snapshot, policy: Policy, settings: Settings | None = None) -
 
 
 def _guards_of(policy: Policy, settings: Settings) -> tuple[guards.Guard, ...]:
-    """Return the hard guards and those that the policy runs with, without those that have nothing to refuse."""
+    """Return the hard guards and the policy's own, except those that have nothing to refuse under these settings."""
     chosen: Sequence[guards.Guard] = getattr(policy, "guards", guards.ALL)
     idle: dict[guards.Guard, bool] = {
         guards.cooldown: not settings.cooling,
@@ -74,7 +74,7 @@ def _offer(proposal: Proposal, draft: Draft) -> tuple[RowMove, ...]:
 
 
 def _result(draft: Draft, accepted: Sequence[RowMove], refusals: Counter[str]) -> Plan:
-    """Say what the accepted moves bring; a plan that breaks a hard goal moves nothing."""
+    """Return the plan with its effect on the load; a plan that breaks a hard goal moves nothing."""
     snapshot, bound = draft.snapshot, draft.bound
     before = snapshot.node_load()
     failed = _broken(draft, before)
@@ -93,7 +93,7 @@ def _result(draft: Draft, accepted: Sequence[RowMove], refusals: Counter[str]) -
         ),
         peak=peak,
         lower_bound=bound.value,
-        floor=floor_of(draft),
+        floor=_floor(draft),
         gap=gap,
         moved_load=float((moved[total > 0] / total[total > 0]).max(initial=0.0)),
         needed_load=imbalance.needed(before, snapshot.capacity, bound.value),
@@ -103,8 +103,8 @@ def _result(draft: Draft, accepted: Sequence[RowMove], refusals: Counter[str]) -
     )
 
 
-def floor_of(draft: Draft) -> str:
-    """Say what keeps the peak from going lower."""
+def _floor(draft: Draft) -> str:
+    """Return a sentence that says what sets the lower bound."""
     bound, snapshot = draft.bound, draft.snapshot
     if bound.kind == "unit":
         return f"one hot unit is the floor: unit {snapshot.unit_ids[bound.row]}"
@@ -114,7 +114,7 @@ def floor_of(draft: Draft) -> str:
 
 
 def _broken(draft: Draft, before: imbalance.Floats) -> tuple[str, ...]:
-    """Return the hard goals that the accepted moves break: no node is pushed over its limit."""
+    """Return the hard goals that the accepted moves break: they must not push a node over its limit."""
     if draft.limit is None:
         return ()
     pushed = (draft.load > draft.limit * (1 + 1e-9)) & (draft.load > before * (1 + 1e-9))
@@ -123,7 +123,7 @@ def _broken(draft: Draft, before: imbalance.Floats) -> tuple[str, ...]:
 
 
 def _missed(draft: Draft, gap: float) -> tuple[str, ...]:
-    """Return the soft goals that the plan does not reach."""
+    """Return the soft goals that the plan misses."""
     missed = []
     if gap > draft.settings.gap:
         missed.append(f"gap: {gap:.2%} above the lower bound, the goal is {draft.settings.gap:.2%}")

@@ -1,4 +1,4 @@
-"""A run directory holds what a run was and what happened in it: ``run.json`` and ``trace.jsonl``."""
+"""The directory of a run: ``run.json`` says what was run, ``trace.jsonl`` what happened."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from evenflow.errors import BadInput
 RUN, TRACE = "run.json", "trace.jsonl"
 PAGE = "index.html"
 MADE_BY = '<meta name="generator" content="evenflow">'
-"""What tells a report from a page that somebody else wrote; it stands near the top."""
+"""Marks a page as a report of ours; it is near the top of the file."""
 
 
 def claim_run_directory(path: Path, where: str = "--run") -> None:
-    """Make ``path`` ready for a run: it is created, or an older run in it is cleared.
+    """Prepare ``path`` for a run: create it, or clear the trace of the run in it.
 
     Raises
     ------
     BadInput
-        When ``path`` is a file, or holds files but no ``run.json``: what may be somebody's data is never overwritten.
+        If ``path`` is a file, or holds files but no ``run.json``: other data is never overwritten.
     """
     if path.exists() and not path.is_dir():
         raise BadInput(f"'{path}', which is a file", "a directory", where)
@@ -37,7 +37,7 @@ def claim_run_directory(path: Path, where: str = "--run") -> None:
 
 
 def write_run(path: Path, run: Mapping[str, Any]) -> None:
-    """Write ``run.json``: what was run, with the versions of everything that took part."""
+    """Write ``run.json``: what was run, and with which versions of the libraries."""
     text = json.dumps({**run, "versions": versions()}, indent=2, allow_nan=False)
     part = path / f".{RUN}"  # a page may read it while a live query starts again
     part.write_text(text + "\n", encoding="utf-8")
@@ -45,17 +45,17 @@ def write_run(path: Path, run: Mapping[str, Any]) -> None:
 
 
 def is_report(page: Path) -> bool:
-    """Return whether a page is a report of ours, which a new one may replace."""
+    """Return whether a page is a report of ours, so that a new report may replace it."""
     with page.open("rb") as file:
         return MADE_BY.encode() in file.read(1024)
 
 
 def versions() -> dict[str, str]:
-    """Return the versions a result may depend on; what is not installed is left out."""
-    found = {"python": platform.python_version()}
+    """Return the versions of Python and the installed libraries that a result may depend on."""
+    installed = {"python": platform.python_version()}
     for name in ("evenflow", "numpy", "pyarrow", "numba", "pyspark", "cyclonedds"):
         try:
-            found[name] = metadata.version(name)
+            installed[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return installed

@@ -1,4 +1,4 @@
-"""JSON as the standard means it: what names a field twice is refused, and not read as one of the two."""
+"""Read JSON, and refuse objects with duplicate keys."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 
 def loads(data: str | bytes) -> Any:
-    """Read JSON.
+    """Return what a JSON text holds.
 
     Raises
     ------
     ValueError
-        When it is malformed, or an object has a key twice.
+        If it is malformed, or an object has a key twice.
 
     Examples
     --------
@@ -22,13 +22,13 @@ def loads(data: str | bytes) -> Any:
     Traceback (most recent call last):
     ValueError: the key 'a' stands twice in one object
     """
-    return json.loads(data, object_pairs_hook=_once)
+    return json.loads(data, object_pairs_hook=_refuse_duplicates)
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) != len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
         raise ValueError(f"the key {twice!r} stands twice in one object")
-    return found
+    return values

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from evenflow.actor import Begin, Note, Received, Save, Send, Started, Wake, Woken
-from evenflow.model import Move
+from evenflow.actor import Note, Received, Save, Send, Started, Wake, Woken
 from evenflow.sim import Network, Simulation
 from evenflow.trace import line
 
@@ -259,13 +258,16 @@ class TestClock:
         assert happened == list(range(20))
 
 
-def test_begin_and_a_systems_own_commands_are_carried_out_by_the_driver():
+def test_a_systems_own_commands_are_carried_out_by_the_driver():
+    class Execute(NamedTuple):
+        task: str
+
     done: list[tuple[str, Any]] = []
-    move = Move("u", "a", "b")
-    sim = Simulation(1, begin=lambda who, command: done.append((who, command.move)))
-    sim.add("x", lambda: Script(Started, lambda event, now: [Begin(move)]))
+    sim = Simulation(1)
+    sim.carry_out[Execute] = lambda who, command: done.append((who, command.task))
+    sim.add("x", lambda: Script(Started, lambda event, now: [Execute("t")]))
     sim.run()
-    assert done == [("x", move)]
+    assert done == [("x", "t")]
 
 
 def test_deliver_goes_past_the_network():

@@ -1,11 +1,19 @@
+"""Relations of two subscriptions, and the covering set and edges of many, on both engines."""
+
 from __future__ import annotations
 
+import random
+import time
+from importlib.util import find_spec
 from itertools import combinations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from subscription_strategies import (
+    ATTRIBUTES,
+    NUMBERS,
     brute_covers,
     brute_intersects,
     brute_poset,
@@ -14,14 +22,25 @@ from subscription_strategies import (
     lattice_subscription,
 )
 
-from evenflow.subscriptions.covering import covers, intersects, relation
-from evenflow.subscriptions.language import matches, parse_subscription
+from evenflow.bench.workloads import from_templates, quotes
+from evenflow.errors import BadInput
+from evenflow.subscriptions.columns import Predicates
+from evenflow.subscriptions.covering import covering, covering_set, covers, intersects, relation
+from evenflow.subscriptions.language import NUMBER_OPERATORS, Predicate, Subscription, matches, parse_subscription
 from evenflow.subscriptions.normal import normalize
-from evenflow.subscriptions.poset import Poset
 
-many = (st.lists(close_subscription, max_size=12) | st.lists(lattice_subscription, max_size=12)).map(
-    lambda found: dict(enumerate(found, start=1))
-)
+needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="the extra fast is not installed")
+ENGINES = ["python", pytest.param("numba", marks=needs_numba)]
+intervals = st.lists(
+    st.builds(
+        Predicate,
+        st.sampled_from(ATTRIBUTES[:2]),
+        st.sampled_from(list(NUMBER_OPERATORS)),
+        st.sampled_from(NUMBERS) | st.integers(0, 20),
+    ),
+    min_size=1,
+    max_size=3,
+).map(lambda found: Subscription(tuple(found)))
 
 
 @settings(max_examples=150, deadline=None)
@@ -71,82 +90,91 @@ def test_relations(a, b, expected):
     assert relation(parse_subscription(a), parse_subscription(b)) == expected
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @settings(max_examples=150, deadline=None)
-@given(many)
-def test_the_poset_equals_brute_force(subscriptions):
-    poset = Poset((str(name), subscription) for name, subscription in subscriptions.items())
-    assert (poset.css(), poset.edges()) == brute_poset(subscriptions)
+@given(
+    st.lists(close_subscription, max_size=12)
+    | st.lists(intervals, max_size=20)
+    | st.lists(lattice_subscription, max_size=12)
+)
+def test_equals_brute_force(engine, subscriptions):
+    names = [str(number) for number in range(len(subscriptions))]
+    table = Predicates.of(subscriptions)
+    css, edges = brute_poset(dict(enumerate(subscriptions)))
+    found = covering(names, table, engine=engine)
+    assert (found.css, found.edges) == (css, edges)
+    assert found.contradictions == [name for name, s in zip(names, subscriptions, strict=True) if normalize(s) is None]
+    assert covering_set(names, table, engine=engine) == css
 
 
-@settings(max_examples=150, deadline=None)
-@given(many, st.data())
-def test_the_poset_stays_right_under_add_and_remove(subscriptions, data):
-    poset, kept = Poset(), {}
-    waiting = data.draw(st.permutations(list(subscriptions)))
-    while waiting:
-        if kept and data.draw(st.booleans()):
-            name = data.draw(st.sampled_from(sorted(kept)))
-            poset.remove(str(name))
-            del kept[name]
-        else:
-            name = waiting.pop()
-            poset.add(str(name), subscriptions[name])
-            kept[name] = subscriptions[name]
-        assert (poset.css(), poset.edges()) == brute_poset(kept)
-    for name in list(kept):
-        poset.remove(str(name))
-    assert (len(poset), poset.css(), poset.edges()) == (0, [], [])
-    assert not any((poset._index._shapes, poset._index._signatures, poset._index._holders))
+@needs_numba
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32), st.booleans())
+def test_both_engines_agree_on_many(seed, letters):
+    chance = random.Random(seed)
+    texts = [random_text(chance) for _ in range(chance.randrange(400))]
+    names = [f"{'s' if letters else ''}{number}" for number in chance.sample(range(10_000), len(texts))]
+    table = Predicates.of(map(parse_subscription, texts))
+    slow, quick = (covering(names, table, engine=engine) for engine in ("python", "numba"))
+    assert quick == slow
+    assert covering_set(names, table, engine="numba") == covering_set(names, table, engine="python") == slow.css
 
 
-def test_the_poset_of_the_thesis():
-    texts = [
-        "[class,eq,'STOCK']",
-        "[class,eq,'STOCK'],[symbol,eq,'YHOO']",
-        "[class,eq,'STOCK'],[volume,>,1000]",
-        "[class,eq,'SPORTS']",
-        "[class,eq,'SPORTS'],[type,eq,'RACING']",
-    ]
-    poset = Poset((str(i), parse_subscription(text)) for i, text in enumerate(texts))
-    assert poset.css() == ["0", "3"]
-    assert poset.edges() == [("0", "1"), ("0", "2"), ("3", "4")]
-    assert (poset.parents("1"), poset.children("0")) == (["0"], ["1", "2"])
-    assert poset.covering(parse_subscription("[class,eq,'STOCK'],[symbol,eq,'YHOO'],[volume,>,1]")) == ["0", "1"]
+def random_text(chance: random.Random) -> str:
+    """Return a subscription like those of Table 5.1, some of them with more."""
+    words = ["[class,eq,'STOCK']"]
+    for _ in range(chance.choice([0, 1, 1, 2])):
+        operator = chance.choice(["eq", "eq", "eq", "str-prefix", "str-suffix", "str-contains", "neq"])
+        words.append(f"[symbol,{operator},'{chance.choice(['A', 'B', 'AB', 'BA', 'ABA'])}']")
+    for attribute in chance.sample(["high", "low", "volume", "date"], chance.choice([0, 1, 1, 1, 2])):
+        words += [
+            f"[{attribute},{chance.choice(['>', '<', '>=', '<=', '=', '<>', '>', '<'])},{chance.randrange(30)}]"
+            for _ in range(chance.choice([1, 1, 2]))
+        ]
+    return ",".join(chance.sample(words, len(words)))
 
 
-def test_who_is_covered_twice_stays_covered():
-    texts = ["[a,>,0]", "[a,>,0],[b,>,0]", "[a,>,0],[c,>,0]", "[a,>,0],[b,>,0],[c,>,0]"]
-    poset = Poset((str(i), parse_subscription(text)) for i, text in enumerate(texts))
-    assert poset.edges() == [("0", "1"), ("0", "2"), ("1", "3"), ("2", "3")]
-    poset.remove("1")
-    assert poset.edges() == [("0", "2"), ("2", "3")]
-    poset.remove("2")
-    assert poset.edges() == [("0", "3")]
+@needs_numba
+def test_many_shapes():
+    """More shapes than parts of a shape, and shapes with more parts than there are shapes."""
+    chance = random.Random(7)
+    names = [f"a{number}" for number in range(12)]
+    texts = []
+    for _ in range(600):
+        chosen = chance.sample(names, chance.choice([1, 2, 3, 3, 11]))
+        texts.append(",".join(f"[{name},{chance.choice(['>', '=', '<'])},{chance.randrange(3)}]" for name in chosen))
+    table = Predicates.of(map(parse_subscription, texts))
+    slow, quick = (
+        covering([str(n) for n in range(len(texts))], table, engine=engine) for engine in ("python", "numba")
+    )
+    assert slow == quick
+    assert len(slow.edges) > 600
 
 
-def test_the_lowest_id_speaks_for_its_equals():
-    same = [("b", "[v,>=,5],[v,<=,5]"), ("10", "[v,=,5.0]"), ("9", "[v,=,5]"), ("x", "[v,=,5],[v,=,6]")]
-    poset = Poset((name, parse_subscription(text)) for name, text in same)
-    assert poset.css() == ["10"]  # by code point, as b is no integer
-    assert poset.edges() == [("10", "9"), ("10", "b"), ("10", "x")]
-    poset.remove("b")
-    poset.remove("x")
-    assert poset.css() == ["9"]  # by number now
-    assert (poset.edges(), poset.equals("10")) == ([("9", "10")], ["9", "10"])
+@needs_numba
+def test_long_chains_take_no_time_squared():
+    """Thousands of thresholds on one attribute: each covers all that follow, but only one directly."""
+    table, _ = from_templates(quotes(1), 100_000, 1)
+    table = table.only(np.flatnonzero(np.bincount(table.owner) > 1))  # without what covers everything
+    names = [str(number) for number in range(table.count)]
+    covering(names[:10], table.only(np.arange(10)), engine="numba")  # compiles
+    start = time.process_time()
+    found = covering(names, table)
+    assert covering_set(names, table) == found.css
+    assert time.process_time() - start < 15  # about one second; every pair would take minutes
+    assert len(found.edges) < 3 * table.count
 
 
-def test_contradictions_lie_at_the_bottom():
-    poset = Poset((str(i), parse_subscription(t)) for i, t in enumerate(["[v,<,1],[v,>,1]", "[v,<,1],[v,>,2]"]))
-    assert (poset.css(), poset.edges()) == ([], [("0", "1")])
-    poset.add("7", parse_subscription("[v,>,1]"))
-    poset.add("8", parse_subscription("[v,>,2]"))
-    assert (poset.css(), poset.edges()) == (["7"], [("0", "1"), ("7", "8"), ("8", "0")])
-    assert poset.covering(parse_subscription("[v,=,1],[v,=,2]")) == ["0", "1", "7", "8"]
+@pytest.mark.parametrize("engine", ENGINES)
+def test_nothing_at_all_and_nothing_but_contradictions(engine):
+    empty = Predicates.of([])
+    assert (covering([], empty, engine=engine).css, covering_set([], empty, engine=engine)) == ([], [])
+    never = Predicates.of([parse_subscription("[a,=,1],[a,=,2]"), parse_subscription("[a,=,1],[a,eq,'1']")])
+    found = covering(["y", "x"], never, engine=engine)
+    assert (found.css, found.edges, found.contradictions) == ([], [("x", "y")], ["x", "y"])
+    assert covering_set(["y", "x"], never, engine=engine) == []
 
 
-def test_ids_are_taken_once():
-    poset = Poset([("1", parse_subscription("[v,=,1]"))])
-    with pytest.raises(ValueError, match="'1' is taken"):
-        poset.add("1", parse_subscription("[v,=,2]"))
-    with pytest.raises(KeyError):
-        poset.remove("2")
+def test_an_unknown_engine_is_refused():
+    with pytest.raises(BadInput, match="'auto', 'python' or 'numba'"):
+        covering_set([], Predicates.of([]), engine="rust")

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from subscription_strategies import any_publication, any_subscription
 
 from evenflow.errors import BadInput
-from evenflow.subscriptions import files
+from evenflow.subscriptions.columns import subscriptions_of
 from evenflow.subscriptions.files import MalformedLines, read_publications, read_subscriptions, refuse_faults
 from evenflow.subscriptions.language import format_publication, format_subscription
 from evenflow.subscriptions.normal import normalize
-from evenflow.subscriptions.rows import subscriptions_of
 
 
 @pytest.fixture
@@ -61,9 +60,7 @@ def test_files_that_say_nothing(write, content):
     assert read_subscriptions(path).predicates.count == 0
 
 
-@pytest.mark.parametrize("many", [0, 4096])
-def test_every_malformed_line_is_found(write, monkeypatch, many):
-    monkeypatch.setattr(files, "_MANY", many)
+def test_every_malformed_line_is_found(write):
     lines = [
         b"1\t[a,=,1]",
         b"2 [a,=,1]",
@@ -103,17 +100,14 @@ def test_files_that_cannot_be_read(write, tmp_path, read):
         assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("many", [0, 4096])
 @settings(max_examples=100, deadline=None)
 @given(st.dictionaries(st.text("ab1 é-", min_size=1, max_size=3), any_subscription, max_size=5))
-def test_what_is_written_is_read(tmp_path_factory, many, subscriptions):
+def test_what_is_written_is_read(tmp_path_factory, subscriptions):
     texts = {name: format_subscription(subscription) for name, subscription in subscriptions.items()}
     texts = {name: text for name, text in texts.items() if "\n" not in text and name.strip()}
     path = tmp_path_factory.mktemp("written") / "subs"
     path.write_bytes("".join(f"{name}\t{text}\n" for name, text in texts.items()).encode())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "_MANY", many)
-        file = read_subscriptions(str(path))
+    file = read_subscriptions(str(path))
     assert not file.faults
     again = dict(zip(file.ids, map(normalize, subscriptions_of(file.predicates)), strict=True))
     assert again == {name: normalize(subscriptions[name]) for name in texts}

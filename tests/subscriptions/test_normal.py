@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from subscription_strategies import brute_contradicts, close_publication, close_subscription, numbers
 
 from evenflow.subscriptions.language import INT64_MAX, INT64_MIN, matches, parse_subscription
-from evenflow.subscriptions.normal import Numbers, Strings, admits, normalize, predecessor, successor
+from evenflow.subscriptions.normal import NumberConstraint, StringConstraint, admits, normalize, predecessor, successor
 
 
 def can_be_published(number):
@@ -51,28 +51,28 @@ def test_the_order_of_predicates_says_nothing(subscription, random):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("[a,>,9007199254740992],[a,<,9007199254740994]", Numbers(2**53 + 1, 2**53 + 1)),
+        ("[a,>,9007199254740992],[a,<,9007199254740994]", NumberConstraint(2**53 + 1, 2**53 + 1)),
         ("[a,>,9007199254740992],[a,<,9007199254740993]", None),
-        ("[a,>,1],[a,<,2],[a,<>,1.5]", Numbers(successor(1), predecessor(2), frozenset([1.5]))),
-        ("[a,>=,9007199254740993],[a,<>,9007199254740993]", Numbers(low=2**53 + 2)),
-        ("[a,>=,5],[a,<>,5]", Numbers(low=successor(5))),
-        ("[a,<=,5],[a,<>,5]", Numbers(high=predecessor(5))),
-        ("[a,<=,9007199254740994],[a,<>,9007199254740994],[a,<>,9007199254740993]", Numbers(high=2**53)),
+        ("[a,>,1],[a,<,2],[a,<>,1.5]", NumberConstraint(successor(1), predecessor(2), frozenset([1.5]))),
+        ("[a,>=,9007199254740993],[a,<>,9007199254740993]", NumberConstraint(low=2**53 + 2)),
+        ("[a,>=,5],[a,<>,5]", NumberConstraint(low=successor(5))),
+        ("[a,<=,5],[a,<>,5]", NumberConstraint(high=predecessor(5))),
+        ("[a,<=,9007199254740994],[a,<>,9007199254740994],[a,<>,9007199254740993]", NumberConstraint(high=2**53)),
         ("[a,=,1],[a,<>,1]", None),
-        ("[a,=,-0.0],[a,>=,0]", Numbers(0, 0)),
+        ("[a,=,-0.0],[a,>=,0]", NumberConstraint(0, 0)),
         ("[a,=,1],[a,eq,'1']", None),
-        ("[a,eq,*],[a,=,1]", Numbers(1, 1)),
+        ("[a,eq,*],[a,=,1]", NumberConstraint(1, 1)),
         ("[a,isPresent,0],[a,isPresent,'']", None),
-        ("[a,>,1.7976931348623157e308]", Numbers(math.inf, math.inf)),
-        ("[a,str-prefix,'a'],[a,str-prefix,'ab'],[a,str-contains,'b']", Strings(prefix="ab")),
+        ("[a,>,1.7976931348623157e308]", NumberConstraint(math.inf, math.inf)),
+        ("[a,str-prefix,'a'],[a,str-prefix,'ab'],[a,str-contains,'b']", StringConstraint(prefix="ab")),
         ("[a,str-prefix,'a'],[a,str-prefix,'b']", None),
         ("[a,str-suffix,'a'],[a,str-suffix,'b']", None),
-        ("[a,str-contains,'a'],[a,str-contains,'b']", Strings(parts=frozenset("ab"))),
-        ("[a,str-contains,'a'],[a,str-contains,'bab']", Strings(parts=frozenset(["bab"]))),
-        ("[a,str-contains,''],[a,str-prefix,''],[a,isPresent,'x']", Strings()),
-        ("[a,neq,'b'],[a,str-prefix,'a']", Strings(prefix="a")),
-        ("[a,neq,'ab'],[a,str-prefix,'a']", Strings(prefix="a", excluded=frozenset(["ab"]))),
-        ("[a,eq,'ab'],[a,str-prefix,'a'],[a,neq,'b']", Strings(equal="ab")),
+        ("[a,str-contains,'a'],[a,str-contains,'b']", StringConstraint(parts=frozenset("ab"))),
+        ("[a,str-contains,'a'],[a,str-contains,'bab']", StringConstraint(parts=frozenset(["bab"]))),
+        ("[a,str-contains,''],[a,str-prefix,''],[a,isPresent,'x']", StringConstraint()),
+        ("[a,neq,'b'],[a,str-prefix,'a']", StringConstraint(prefix="a")),
+        ("[a,neq,'ab'],[a,str-prefix,'a']", StringConstraint(prefix="a", excluded=frozenset(["ab"]))),
+        ("[a,eq,'ab'],[a,str-prefix,'a'],[a,neq,'b']", StringConstraint(equal="ab")),
         ("[a,eq,'ab'],[a,neq,'ab']", None),
     ],
 )

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from evenflow.bench.workloads import Workload
-from evenflow.subscriptions.covering_set import covering_set
+from evenflow.subscriptions.covering import covering_set
 from evenflow.subscriptions.matching import Index
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ def cover(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Find the subscriptions that no other covers, and who covers whom directly."""
-    from evenflow.subscriptions.covering_set import covering
+    from evenflow.subscriptions.covering import covering
     from evenflow.subscriptions.files import read_subscriptions, refuse_faults
 
     file = read_subscriptions(subs)

@@ -1,8 +1,8 @@
 """A small safe language for conditions and content filters: text becomes closures, never Python code.
 
-It is the filter language of DDS content-filtered topics with arithmetic and ``IN``; ``docs/measuring.md`` has the
-grammar. A comparison whose sides cannot be compared (a name without a value, NaN, a string with a number) is false,
-whichever comparison it is, so that a half-filled sample never triggers anything.
+It is the filter language of DDS content-filtered topics plus arithmetic and ``IN``; ``docs/measuring.md`` has the
+grammar. A comparison whose sides cannot be compared (a name without a value, NaN, a string with a number) is false
+for every operator, so that an incomplete sample never triggers anything.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["MAX_DEPTH", "MAX_LENGTH", "Expression", "ExpressionError", "Kind", "
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A parsed expression; `parse` makes it. Equal texts with equal parameters are equal; it pickles as its text.
+    """A parsed expression, made by `parse`. It equals others of the same text and parameters, and pickles as its text.
 
     Parameters
     ----------
@@ -30,11 +30,11 @@ class Expression:
     names
         The names that occur in it, in order of appearance.
     kind
-        What it gives, as far as the text says.
+        The kind of its value, as far as the text determines it.
     evaluate
-        From a mapping of names to the value; ``None`` when it has none.
+        Returns the value for a mapping of names; ``None`` if there is none.
     test
-        From a mapping of names to a bool. Of an expression that gives a number or a string it raises instead.
+        Returns a bool for a mapping of names. It raises if the expression gives a number or a string.
     """
 
     text: str
@@ -46,7 +46,7 @@ class Expression:
 
     @property
     def is_condition(self) -> bool:
-        """Whether it may be used as a test."""
+        """Whether it can be used as a test."""
         return self.kind in (Kind.CONDITION, Kind.ANY)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -54,14 +54,14 @@ class Expression:
 
 
 def parse(text: str, parameters: Sequence[Value] = ()) -> Expression:
-    """Parse an expression; ``%0``, ``%1`` … in it stand for the parameters.
+    """Parse an expression in which ``%0``, ``%1`` … are the parameters.
 
     Parameters
     ----------
     text
         The expression, at most 10,000 characters and 32 levels of parentheses.
     parameters
-        Each a number, a bool, or a text that holds one constant, as DDS writes them: ``"30"``, ``"'red'"``.
+        Each a number, a bool, or a text with one constant, as in DDS: ``"30"``, ``"'red'"``.
 
     Raises
     ------

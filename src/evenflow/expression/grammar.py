@@ -1,4 +1,4 @@
-"""The grammar of an expression: operators by how tightly they bind, each with the part it builds."""
+"""The parser of expressions, by operator precedence."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from evenflow.expression import parts
 from evenflow.expression.parts import Kind, Part, Value
 from evenflow.expression.words import ExpressionError, Word, words
 
-# Together these bound the stack: the deepest text they let pass needs half of Python's default 1,000 frames.
+# Together these bound the stack: the deepest text they allow needs half of Python's default 1,000 frames.
 MAX_LENGTH = 10_000
 MAX_DEPTH = 32
 MAX_DIGITS = 100
@@ -29,7 +29,7 @@ _CONDITION = "a condition, such as x > 1"
 
 
 class Grammar:
-    """Reads one text from left to right; ``whole`` returns its part, ``names`` the names in it."""
+    """The parser of one text; ``whole`` returns its part, ``names`` has the names in it."""
 
     def __init__(self, text: str, parameters: Sequence[Value] = ()) -> None:
         if len(text) > MAX_LENGTH:
@@ -78,7 +78,7 @@ class Grammar:
     # -- operators ------------------------------------------------------------------------------
 
     def _operation(self, weakest: int) -> Part:
-        """Read operands and the operators between them that bind at least as tightly as ``weakest``."""
+        """Parse operands and the operators between them that bind at least as tightly as ``weakest``."""
         start, part = self._word, self._operand(weakest)
         while self._word.kind in ("key", "symbol"):
             binding = _BINDING.get(self._word.text, -1)
@@ -93,7 +93,7 @@ class Grammar:
         return part
 
     def _chain(self, start: Word, first: Part, binding: int) -> Part:
-        """Read the rest of ``a AND b AND c`` or ``a + b - c`` into one flat part: a long chain is not a deep one."""
+        """Parse the rest of ``a AND b AND c`` or ``a + b - c`` into one flat part, so that a long chain is not deep."""
         rest: list[tuple[str, Part]] = []
         needed, allowed = (Kind.NUMBER, "a number") if binding >= _SUM else (Kind.CONDITION, _CONDITION)
         self._check(start, first, needed, allowed)
@@ -167,7 +167,7 @@ class Grammar:
         return parts.constant(self._constant(word))
 
     def _nested(self, opening: Word, weakest: int) -> Part:
-        """Read what stands behind ``(``, ``NOT`` or a sign."""
+        """Parse what follows ``(``, ``NOT`` or a sign."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             self._refuse(opening, f"at most {MAX_DEPTH} levels of parentheses, NOT and signs")
@@ -225,7 +225,7 @@ class Grammar:
 
 
 def _constant_text(text: str) -> Value:
-    """Return the constant that a text holds, as DDS writes the parameters of a filter, or ``None``."""
+    """Return the constant in a text, as DDS writes the parameters of a filter, or ``None``."""
     try:
         part = Grammar(text).whole()
     except ExpressionError:

@@ -1,4 +1,4 @@
-"""The pieces of a parsed expression, each a closure from a mapping of names to a value."""
+"""The parts of a parsed expression: closures that compute a value from a mapping of names."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 Value = int | float | str | bool | None
-"""What an expression gives; ``None`` when a name in it has no value or the arithmetic has no result."""
+"""The value of an expression; ``None`` if a name has no value or the arithmetic has no result."""
 
 Values = Mapping[str, Any]
 Test = Callable[[Values], bool]
 
 
 class Kind(StrEnum):
-    """What a part of an expression gives, as far as its text says."""
+    """The kind of a part's value, as far as its text determines it."""
 
     NUMBER = "a number"
     STRING = "a string"
@@ -27,7 +27,7 @@ class Kind(StrEnum):
 
 
 class Part(NamedTuple):
-    """A compiled piece: what it gives, and how to get it."""
+    """A compiled part: the kind of its value, and the function that computes it."""
 
     kind: Kind
     get: Callable[[Values], Any]
@@ -45,14 +45,14 @@ _TYPES: Mapping[Kind, tuple[type, ...]] = {Kind.NUMBER: (int, float), Kind.STRIN
 
 
 def constant(value: Value) -> Part:
-    """Return the part that always gives ``value``, which is of one of the four plain types."""
+    """Return the part with a constant value of one of the four plain types."""
     return Part(_KINDS[type(value)], lambda _: value, constant=True)
 
 
 def plain(value: object) -> Value:
     """Return the value as an int, float, str or bool, and ``None`` for anything else.
 
-    Numpy scalars would warn where Python raises, and wrap around where Python grows.
+    Numpy scalars would warn where Python raises, and overflow where Python does not.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def plain(value: object) -> Value:
 
 
 def named(name: str) -> Part:
-    """Return the value of a name; a dotted one is a key of its own or a path through nested mappings."""
+    """Return the part for a name; a dotted name is a key of its own or a path through nested mappings."""
     path = name.split(".")
 
     def look_up(values: Values) -> Value:
@@ -110,7 +110,7 @@ _ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
 
 
 def comparison(left: Part, sign: str, right: Part) -> Part:
-    """Compare two values of one kind; anything else is false."""
+    """Return the comparison of two parts, which is false unless both values are of one kind."""
     if left.constant and not right.constant:
         left, sign, right = right, _MIRRORED.get(sign, sign), left
     compare, get_left, get_right, kinds = COMPARISONS[sign], left.get, right.get, _KINDS
@@ -123,7 +123,7 @@ def comparison(left: Part, sign: str, right: Part) -> Part:
     if left.name is None or not right.constant:
         return Part(Kind.CONDITION, general)
 
-    # By far the most frequent comparison is a name with a constant: it skips two calls.
+    # The most frequent comparison by far is a name with a constant: this saves two calls.
     name, value, types = left.name, right.value, _TYPES[right.kind]
 
     def name_with_constant(values: Values) -> bool:
@@ -134,7 +134,7 @@ def comparison(left: Part, sign: str, right: Part) -> Part:
 
 
 def arithmetic(first: Part, rest: Sequence[tuple[str, Part]]) -> Part:
-    """Calculate from left to right; without a number everywhere, or without a result, there is no value."""
+    """Return the arithmetic of parts, from left to right; it has no value unless all are numbers and there is a result."""
     get_first, steps = first.get, tuple((_ARITHMETIC[sign], part.get) for sign, part in rest)
 
     def calculate(values: Values) -> Value:
@@ -159,13 +159,13 @@ def arithmetic(first: Part, rest: Sequence[tuple[str, Part]]) -> Part:
 
 
 def condition(part: Part) -> Test:
-    """Return the part as a test: a name counts as true only when its value is true itself."""
+    """Return the part as a test: a name is true only if its value is ``True``."""
     get = part.get
     return get if part.kind is Kind.CONDITION else lambda values: get(values) is True
 
 
 def both(parts: Sequence[Part]) -> Part:
-    """Return whether all conditions hold."""
+    """Return the condition that all conditions hold."""
     tests = [condition(part) for part in parts]
     if len(tests) == 2:
         first, second = tests
@@ -174,7 +174,7 @@ def both(parts: Sequence[Part]) -> Part:
 
 
 def either(parts: Sequence[Part]) -> Part:
-    """Return whether some condition holds."""
+    """Return the condition that some condition holds."""
     tests = [condition(part) for part in parts]
     if len(tests) == 2:
         first, second = tests
@@ -183,13 +183,13 @@ def either(parts: Sequence[Part]) -> Part:
 
 
 def negation(part: Part) -> Part:
-    """Return the opposite of a condition."""
+    """Return the negated condition."""
     test = condition(part)
     return Part(Kind.CONDITION, lambda values: not test(values))
 
 
 def membership(part: Part, members: Sequence[Value], *, negated: bool) -> Part:
-    """Return whether the value is (not) one of the members, which are of one kind; of another kind it is neither."""
+    """Return the condition that a value is (not) one of the members; it is false for a value of another kind."""
     types, choices, get = _TYPES[_KINDS[type(members[0])]], frozenset(members), part.get
 
     def is_member(values: Values) -> bool:
@@ -200,7 +200,7 @@ def membership(part: Part, members: Sequence[Value], *, negated: bool) -> Part:
 
 
 def likeness(part: Part, pattern: str, *, negated: bool) -> Part:
-    """Return whether a string (does not) match a pattern; what is no string does neither."""
+    """Return the condition that a string does (not) match a pattern; it is false for a value that is no string."""
     matches, get = _like(pattern), part.get
 
     def is_like(values: Values) -> bool:
@@ -213,8 +213,8 @@ def likeness(part: Part, pattern: str, *, negated: bool) -> Part:
 def _like(pattern: str) -> Callable[[str], bool]:
     """Return a matcher for ``%`` (any run of characters) and ``_`` (any one character).
 
-    Between two ``%`` the leftmost match is always the best one, so nothing is ever tried twice;
-    one regular expression for the whole pattern can take exponential time on a hostile one.
+    Between two ``%`` the leftmost match is always the best, so there is no backtracking;
+    a single regular expression can take exponential time on a hostile pattern.
     """
     first, *rest = [
         re.compile("".join("." if character == "_" else re.escape(character) for character in run), re.DOTALL)
@@ -226,12 +226,12 @@ def _like(pattern: str) -> Callable[[str], bool]:
     last_length = len(pattern) - pattern.rindex("%") - 1
 
     def matches(text: str) -> bool:
-        found = first.match(text)
+        matched = first.match(text)
         for run in middle:
-            if found is None:
+            if matched is None:
                 return False
-            found = run.search(text, found.end())
+            matched = run.search(text, matched.end())
         tail = len(text) - last_length
-        return found is not None and found.end() <= tail and last.match(text, tail) is not None
+        return matched is not None and matched.end() <= tail and last.match(text, tail) is not None
 
     return matches

@@ -1,4 +1,4 @@
-"""The words of an expression, and the error that says where one is wrong."""
+"""The tokens of an expression, and the error with the place of a wrong one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from evenflow.errors import BadInput
 
 
 class ExpressionError(BadInput):
-    """The text is not an expression; the sentence says where, what was found and what is allowed.
+    """A text that is not an expression; the message has the place, what was found and what is allowed.
 
     Examples
     --------
@@ -24,11 +24,11 @@ class ExpressionError(BadInput):
         self.column = at - text.rfind("\n", 0, at)
         self.place = f"line {self.line}, column {self.column}"
         super().__init__(given, allowed, f"expression, {self.place}")
-        self.args = (text, at, given, allowed)  # what __init__ takes, so that the error survives pickling
+        self.args = (text, at, given, allowed)  # the arguments of __init__, so that the error can be pickled
 
 
 class Word(NamedTuple):
-    """One word: ``kind`` is number, string, parameter, name, key (AND, OR …), symbol or end."""
+    """One token: ``kind`` is number, string, parameter, name, key (AND, OR …), symbol or end."""
 
     kind: str
     text: str
@@ -37,7 +37,7 @@ class Word(NamedTuple):
     def __str__(self) -> str:
         if self.kind == "end":
             return "the end"
-        # A message is one sentence: a long string is cut.
+        # A message is one sentence, so long strings are shortened.
         return repr(self.text) if len(self.text) <= 40 else repr(self.text[:40] + "…")
 
 
@@ -56,7 +56,7 @@ _ANYTHING = "a number, a 'string', a name, a parameter such as %0, an operator o
 
 
 def words(text: str) -> Iterator[Word]:
-    """Cut the text into words; the last one has the kind ``end``.
+    """Yield the tokens of a text; the last one has the kind ``end``.
 
     Examples
     --------

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 
-from evenflow.subscriptions.covering import forms_intersect
 from evenflow.subscriptions.language import Publication, Subscription, matches
-from evenflow.subscriptions.normal import Constraint, Normal, normalize
-from evenflow.subscriptions.poset import FormIndex, Node
+from evenflow.subscriptions.normal import Constraint, Normal, forms_intersect, normalize
+from evenflow.subscriptions.poset import FormIndex, PosetNode
 
 Form = frozenset[tuple[str, Constraint]]
 
@@ -30,7 +29,7 @@ class Catalogue:
         self._texts: list[Subscription] = []
         self._above: list[set[int]] = []
         self._index = FormIndex()
-        self._nodes: dict[Node, int] = {}
+        self._nodes: dict[PosetNode, int] = {}
         self._meets: dict[tuple[int, int], bool] = {}
 
     def __len__(self) -> int:
@@ -77,7 +76,7 @@ class Catalogue:
         self._above.append(set())
         if form is None:
             return
-        node = Node(form)
+        node = PosetNode(form)
         self._above[key].update(self._nodes[wide] for wide in self._index.above(form))
         for narrow in self._index.below(form):
             self._above[self._nodes[narrow]].add(key)

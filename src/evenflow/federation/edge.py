@@ -20,7 +20,7 @@ from evenflow.federation.pie import Indices, Pie, PieBoard, PieWriter
 from evenflow.federation.settings import Balancing
 from evenflow.federation.status import LOCAL, Cause, Status, after
 from evenflow.federation.taking import Outcomes, Taking
-from evenflow.subscriptions.press import Arrived, Requested, Sampled, Sampler, State
+from evenflow.subscriptions.press import Arrived, Requested, Sampled, Sampler, SamplerState
 
 Uniform = Callable[[float, float], float]
 ASKS = 3  # times that a silent taker is asked
@@ -107,7 +107,7 @@ class EdgeBroker:
     @property
     def sampling(self) -> bool:
         """Whether PRESS wants to see the publications that are matched."""
-        return self.sampler.state is State.SAMPLING
+        return self.sampler.state is SamplerState.SAMPLING
 
     def seen_load(self) -> Load:
         """Give the load to judge by: as measured, or without those who are about to leave."""

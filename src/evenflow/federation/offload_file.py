@@ -11,9 +11,8 @@ from evenflow.errors import BadInput, nearest
 from evenflow.federation.decide import decide
 from evenflow.federation.load import Load, Memory
 from evenflow.federation.offload import Algorithm, Candidate, Decision, Desk, Limits, Sample, relations
-from evenflow.subscriptions.covering import form_covers
 from evenflow.subscriptions.language import LanguageError, parse_subscription
-from evenflow.subscriptions.normal import Normal, normalize
+from evenflow.subscriptions.normal import Normal, form_covers, normalize
 
 OTHER_SETTINGS = (  # of Table 5.2, which a case may carry though no offload algorithm reads them
     "pie_ratio_threshold", "pie_delay_threshold", "local_pie_period", "global_pie_period", "press_samples",

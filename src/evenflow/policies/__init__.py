@@ -1,4 +1,4 @@
-"""Policies offer moves; they know units and nodes alone, so every system's balancer can use every one of them."""
+"""Policies of the planner, which `evenflow plan` and the slice balancers use; a policy sees only units and nodes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def named(name: str, /, **settings: Any) -> Policy:
 
 
 def kind_of(name: str) -> type[Policy]:
-    """Return the class of a policy's name."""
+    """Return the class of the policy with this name."""
     if ":" not in name:
         if name not in NAMES:
             raise BadInput(repr(name), f"{nearest(name, NAMES)} or module:Class of your own", "policy")
@@ -57,10 +57,10 @@ def kind_of(name: str) -> type[Policy]:
         raise BadInput(f"{name!r} ({error})", "module:Class of a class that can be imported", "policy") from error
     if not callable(getattr(kind, "propose", None)):
         raise BadInput(repr(name), "a class with a method propose(draft)", "policy")
-    found: type[Policy] = kind
-    return found
+    policy: type[Policy] = kind
+    return policy
 
 
 def settings_of(kind: type[Any]) -> frozenset[str] | None:
-    """Return the names of a policy's settings; ``None`` when only the class itself can tell."""
+    """Return the names of a policy's settings; ``None`` if the class is not a dataclass."""
     return frozenset(f.name for f in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else None

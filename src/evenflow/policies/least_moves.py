@@ -1,4 +1,4 @@
-"""As even as possible for as little moved load as possible: ours, beyond the published policies."""
+"""The policy ``least_moves``: as even as possible with as little moved load as possible."""
 
 from __future__ import annotations
 
@@ -10,28 +10,27 @@ import numpy as np
 from evenflow.draft import Draft, RowMove
 from evenflow.errors import BadInput
 from evenflow.guards import LEAST_GAIN
-from evenflow.search.effort import Effort
-from evenflow.search.placement import Placement
+from evenflow.search.placement import Effort, Placement
 from evenflow.search.rearrange import rearrange
 from evenflow.search.shed import shed
 
 
 @dataclass(frozen=True, slots=True)
 class LeastMoves:
-    """Bring the nodes above the ceiling down to the target and move as little load as possible for it.
+    """Bring the nodes above the ceiling down to the target, and move as little load as possible.
 
     Parameters
     ----------
     ceiling
         Act only on nodes whose load over capacity is more than this fraction above the lower bound.
-        The distance to ``target`` is hysteresis: without it two nodes trade one unit forever.
+        The distance to ``target`` is hysteresis: without it, two nodes would trade one unit forever.
     target
         Plan such nodes down to this fraction above the lower bound, and fill no other node above it.
     gain
-        Offer nothing unless the whole plan lowers the peak by this fraction:
-        where the bound cannot be reached, noise would otherwise find a slightly better arrangement every time.
+        Offer nothing unless the whole plan lowers the peak by this fraction.
+        Where the bound cannot be reached, noise would otherwise make a slightly better placement appear every time.
     effort
-        Steps of search when shedding alone does not do; one step is about a microsecond, 0 is shedding alone.
+        Steps of search if shedding is not enough; one step takes about a microsecond, and 0 means shedding only.
     """
 
     ceiling: float = 0.0075
@@ -48,27 +47,27 @@ class LeastMoves:
             raise BadInput(f"effort {self.effort}", "a number of steps, 0 or more", "least_moves")
 
     def propose(self, draft: Draft) -> Iterator[RowMove | tuple[RowMove, ...]]:
-        """Offer what leads to the best placement found, the hottest givers first."""
+        """Offer the moves to the best placement found, hottest givers first."""
         placement = placement_of(draft)
         before, misplaced = draft.peak, placement.misplaced()
-        bound = max(draft.bound.value, placement.fixed_peak())  # units that rest or are under way cannot help now
+        bound = max(draft.bound.value, placement.fixed_peak())  # units in cooldown or under way cannot move now
         if before <= bound * (1 + self.ceiling) and not misplaced:
             return
         lowest = bound * (1 + self.target)
         level = _within_budget(draft, lowest)
         if level > lowest:
-            # The budget does not pay for more than shedding, and for no unit that is heavier than needed.
-            found = placement.fresh()
-            shed(found, level, level, close=False)
+            # The budget allows no more than shedding, and no unit that is heavier than needed.
+            better = placement.fresh()
+            shed(better, level, level, close=False)
         else:
-            found = rearrange(placement, bound, self.ceiling, self.target, Effort(self.effort))
-        if found.peak() > before * (1 - self.gain) and not misplaced:
+            better = rearrange(placement, bound, self.ceiling, self.target, Effort(self.effort))
+        if better.peak() > before * (1 - self.gain) and not misplaced:
             return
-        yield from offers(draft, found, misplaced)
+        yield from offers(draft, better, misplaced)
 
 
 def _within_budget(draft: Draft, lowest: float) -> float:
-    """Return the level to plan down to: the lowest, or what the churn budget pays for, the hottest nodes first."""
+    """Return the level to plan down to: ``lowest``, or the lowest that the churn budget allows."""
     capacity = draft.snapshot.capacity
     if draft.budget is None:
         return lowest
@@ -81,23 +80,23 @@ def _within_budget(draft: Draft, lowest: float) -> float:
 
 
 def placement_of(draft: Draft) -> Placement:
-    """Return the draft's placement, to search from."""
+    """Return the draft's placement, where the search starts."""
     snapshot = draft.snapshot
     return Placement(
         snapshot.load, snapshot.capacity, draft.owner.copy(), draft.movable(), draft.load, snapshot.allowed, draft.limit
     )
 
 
-def offers(draft: Draft, found: Placement, misplaced: Collection[int]) -> Iterator[RowMove | tuple[RowMove, ...]]:
-    """Offer the moves that lead to a placement, each once it lowers the peak of its two nodes.
+def offers(draft: Draft, better: Placement, misplaced: Collection[int]) -> Iterator[RowMove | tuple[RowMove, ...]]:
+    """Offer the moves to a better placement, each as soon as it lowers the peak of its two nodes.
 
-    Misplaced units leave in any case.
-    Moves that never do alone, such as the two halves of a swap, are offered together with all that touch their nodes.
+    Misplaced units always leave.
+    Moves that never lower it alone, such as the two halves of a swap, are offered together with all that share their nodes.
     """
-    units = np.flatnonzero(found.owner != found.home)
+    units = np.flatnonzero(better.owner != better.home)
     level = draft.utilisation
-    givers, takers = found.home[units], found.owner[units]
-    order = np.lexsort((units, -found.size(units), -level[givers]))
+    givers, takers = better.home[units], better.owner[units]
+    order = np.lexsort((units, -better.size(units), -level[givers]))
     rows = zip(units[order].tolist(), givers[order].tolist(), takers[order].tolist(), strict=True)
     why = {g: f"least moves: {draft.snapshot.node_ids[g]} is at {level[g]:.4g}" for g in set(givers.tolist())}
     waiting = [RowMove(u, g, t, why[g]) for u, g, t in rows]
@@ -114,7 +113,7 @@ def offers(draft: Draft, found: Placement, misplaced: Collection[int]) -> Iterat
         waiting = later
     for group in _together(waiting):
         before, after = draft.peaks(group)
-        if after < before * (1 - LEAST_GAIN):  # the rest was needed on the way to the placement, but not for the peak
+        if after < before * (1 - LEAST_GAIN):  # the others served the search but do not lower the peak
             yield group
 
 

@@ -1,4 +1,4 @@
-"""Overloaded, normal, underloaded: the classes of the DPSLB thesis, section 3.3, by measured load."""
+"""The policy ``load_classes``: nodes are overloaded, normal or underloaded (DPSLB thesis, section 3.3)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from evenflow.errors import BadInput
 
 @dataclass(frozen=True, slots=True)
 class LoadClasses:
-    """Take from overloaded nodes until they are normal, give to underloaded ones until they are normal.
+    """Move units from overloaded to underloaded nodes until both are normal.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class LoadClasses:
                 taker = int(level.argmin())
                 if level[taker] >= self.underloaded:
                     return
-                if draft.level(taker, plus=unit) / mean > self.overloaded:  # it would only change places with the giver
+                if draft.level(taker, plus=unit) / mean > self.overloaded:  # the taker would become overloaded in turn
                     continue
                 yield draft.move(unit, taker, "load classes: from overloaded to underloaded")
                 level[giver], level[taker] = draft.level(giver) / mean, draft.level(taker) / mean

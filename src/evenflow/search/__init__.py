@@ -1,1 +1,1 @@
-"""The search behind ``least_moves``: who should own what, as even as possible for as little moved load as possible."""
+"""The search behind ``least_moves``: which node should own which unit."""

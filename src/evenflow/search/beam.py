@@ -1,26 +1,21 @@
-"""Place few units on few nodes almost exactly: heaviest first, keeping the most promising partial placements."""
+"""Pack a small number of units by beam search: heaviest first, keeping the most promising partial placements."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.search.effort import Effort
-from evenflow.search.placement import Floats, Placement, Rows
+from evenflow.search.placement import Effort, Floats, Placement, Rows
 from evenflow.search.swaps import Swaps
 
 MOST_UNITS = 100
 WIDTH = 1000
-LEAST_WIDTH = 30  # a narrower search finds hardly more than exchanges do
-ORDERS = 2  # in which units are placed, one after the other where the one before found nothing
-GOLDEN = 0.6180339887498949
-TIGHTER = 2e-3  # every success is asked for again with a peak lower by this fraction
+LEAST_WIDTH = 30  # a narrower search finds hardly more than exchanges
+TIGHTER = 2e-3  # after each success, the search is repeated for a peak lower by this fraction
 
 
-def resettle(placement: Placement, ceiling: float, goal: float, effort: Effort) -> None:
-    """Place all units anew if they are few, with an ever lower peak until it is at the goal or none is found."""
+def repack(placement: Placement, ceiling: float, goal: float, effort: Effort) -> None:
+    """Place up to ``MOST_UNITS`` units again, with lower and lower peaks until the goal or the limit of the search."""
     peak = placement.peak()
     units = np.sort(placement.units())
     if peak <= ceiling or not 0 < len(units) <= MOST_UNITS:
@@ -38,68 +33,55 @@ def resettle(placement: Placement, ceiling: float, goal: float, effort: Effort) 
             may[i] = False
             may[i, placement.allowed[unit]] = True
     weight, home = placement.weight[units], placement.home[units]
-    best: tuple[Rows, Packing] | None = None
+    share = weight / placement.scale
+    best: tuple[Rows, Rows] | None = None
     level = peak * (1 - TIGHTER)
-    for turn in range(ORDERS):
-        order = _order(weight / placement.scale, turn)
+    for size in (share.max(axis=1), share.sum(axis=1)):  # two orders: by the largest share, then by all shares
+        order = np.argsort(-size, kind="stable")
         while effort.spend(price * width):
-            found = pack(weight[order], base, placement.capacity, may[order], home[order], level, width)
-            if found is None:
+            packed = pack(weight[order], base, placement.capacity, may[order], home[order], level, width)
+            if packed is None:
                 break
-            best = units[order], found
-            level = max(found.peak * (1 - TIGHTER), goal)
-            if found.peak <= ceiling:
+            nodes_of_units, peak = packed
+            best = units[order], nodes_of_units
+            level = max(peak * (1 - TIGHTER), goal)
+            if peak <= ceiling:
                 break
-        if effort.left <= 0 or (best is not None and best[1].peak <= ceiling):
+        if effort.left <= 0 or peak <= ceiling:
             break
     if best is not None:
-        placement.shift_many(best[0], best[1].nodes)
-    if dims > 1:  # on one dimension the packing leaves next to nothing to find
+        placement.shift_many(*best)
+    if dims > 1:  # with one dimension, packing leaves almost nothing to improve
         _step_down(placement, Swaps(weight, base, placement.capacity, may), ceiling, goal, effort)
 
 
 def _step_down(placement: Placement, swaps: Swaps, ceiling: float, goal: float, effort: Effort) -> None:
-    """Lower the peak by small steps for as long as they find a lower one."""
+    """Lower the peak by small steps for as long as the search succeeds."""
     units = np.sort(placement.units())
     peak = placement.peak()
     while peak > ceiling:
-        found = swaps.below(max(peak * (1 - TIGHTER), goal), placement.owner[units], effort)
-        if found is None:
+        nodes = swaps.below(max(peak * (1 - TIGHTER), goal), placement.owner[units], effort)
+        if nodes is None:
             return
-        placement.shift_many(units, found)
+        placement.shift_many(units, nodes)
         peak = placement.peak()
-
-
-def _order(share: Floats, turn: int) -> Rows:
-    """Return the units heaviest first: by their largest share, by all their shares, then ever less exactly."""
-    size = share.sum(axis=1) if turn % 2 else share.max(axis=1)
-    doubt = (np.arange(len(share)) + 1) * GOLDEN * turn % 1.0  # spread evenly, and the same every time
-    order: Rows = np.argsort(-size * (1 + 0.1 * (turn // 2) * doubt), kind="stable")
-    return order
-
-
-@dataclass(frozen=True, slots=True)
-class Packing:
-    """A node for every unit, and the peak that follows."""
-
-    nodes: Rows
-    peak: float
-    moved: float
 
 
 def pack(
     weight: Floats, base: Floats, capacity: Floats, may: NDArray[np.bool_], home: Rows, level: float, width: int
-) -> Packing | None:
-    """Place units, given heaviest first, so that no node passes ``level``; return the lowest peak found.
+) -> tuple[Rows, float] | None:
+    """Place units, given heaviest first, so that every node stays below ``level``.
+
+    Return the node of every unit and the peak, the lowest that was found; ``None`` if there is no such placement.
 
     Parameters
     ----------
     weight, may, home
-        Per unit: its weight, the nodes it may run on, and its node now.
+        Per unit: its weight, the nodes it may run on, and its current node.
     base, capacity
-        Per node: what it carries besides the units, and its capacity.
+        Per node: the load that stays there, and its capacity.
     level
-        Partial placements that reach this load over capacity are given up.
+        Partial placements that reach this load over capacity are dropped.
     width
         How many partial placements are kept.
     """
@@ -130,14 +112,14 @@ def pack(
         state, node = history[i]
         chosen[i] = node[at_state]
         at_state = int(state[at_state])
-    return Packing(chosen, float(peak[best]), float(moved[best]))
+    return chosen, float(peak[best])
 
 
 def _promising(load: Floats, capacity: Floats, moved: Floats, width: int) -> Rows:
-    """Keep the most even, the most tightly filled and the least moved partial placements, each once."""
+    """Return the most even, the most tightly filled and the least moved partial placements, without duplicates."""
     level = (load / capacity).max(axis=2)
     squares = (level * level).sum(axis=1)
-    key = level @ np.sqrt(2.0 + np.arange(level.shape[1]))  # equal loads give equal keys, others hardly ever do
+    key = level @ np.sqrt(2.0 + np.arange(level.shape[1]))  # equal loads have equal keys, others almost never do
     _, first = np.unique(np.round(key, 12), return_index=True)
     part = max(1, width // 4)
     even = first[np.argsort(squares[first], kind="stable")[: 2 * part]]

@@ -1,4 +1,4 @@
-"""Relieve the hottest node: give a unit or two, take back a lighter one or two, or pass the trouble on one node."""
+"""Relieve the hottest node by exchanges: it gives one or two units to another node and takes back up to two lighter ones."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evenflow.search.effort import Effort
-from evenflow.search.placement import Floats, Placement, Rows
+from evenflow.search.placement import Effort, Floats, Placement, Rows
 
-PARTNERS = (8, 32, 256)  # first the few nodes with most room, then more
-PAIRS_UP_TO = 24  # nodes with no more units than this also offer them in pairs
-CHOICES = 4  # per thing taken back: how many things given are tried when several dimensions must fit
-LOOKED_AT = 200  # cheapest exchanges that are checked for allowed nodes
-STEP_DOWN = 1e-4  # a smaller fall of the peak is not worth an exchange
+PARTNERS = (8, 32, 256)  # how many nodes are tried, those with most room first
+PAIRS_UP_TO = 24  # nodes with at most this many units also offer pairs
+CHOICES = 4  # given bundles that are tried per bundle taken back, if several dimensions must fit
+LOOKED_AT = 200  # the cheapest exchanges whose allowed nodes are checked
+STEP_DOWN = 1e-4  # a smaller reduction of the peak is not worth an exchange
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Units go from the hot node to ``taker``, others come back."""
+    """Units that go from the hot node ``giver`` to ``taker``, and units that come back."""
 
     giver: int
     taker: int
@@ -31,14 +30,14 @@ class Exchange:
         placement.shift(self.back, self.giver)
 
     def undo(self, placement: Placement) -> None:
-        """Take the exchange back."""
+        """Revert the exchange."""
         placement.shift(self.out, self.giver)
         placement.shift(self.back, self.taker)
 
 
 @dataclass(frozen=True, slots=True)
 class Bundles:
-    """Nothing, single units and pairs of units: rows (-1 is none), their node, weight, and what moving them costs."""
+    """Bundles of no, one or two units: their rows (-1: none), node, weight and the cost of moving them."""
 
     units: Rows
     node: Rows
@@ -47,18 +46,18 @@ class Bundles:
 
 
 def descend(placement: Placement, ceiling: float, goal: float, effort: Effort) -> None:
-    """Exchange at the hottest node until no node is above the ceiling or nothing helps any more."""
+    """Exchange at the hottest node until no node is above the ceiling or no exchange helps."""
     while True:
         level = placement.utilisation()
         node = int(level.argmax())
         peak = float(level[node])
         if peak <= ceiling or not effort.spend(len(level) // 100):
             return
-        found = relieve(placement, node, goal, effort)
-        if found is None:
-            found = _lowest(placement, node, goal, peak * (1 - STEP_DOWN), effort)
-        if found is not None:
-            found.apply(placement)
+        exchange = relieve(placement, node, goal, effort)
+        if exchange is None:
+            exchange = _lowest(placement, node, goal, peak * (1 - STEP_DOWN), effort)
+        if exchange is not None:
+            exchange.apply(placement)
         elif not _pass_on(placement, node, max(goal, peak * (1 - STEP_DOWN)), effort):
             return
 
@@ -66,27 +65,27 @@ def descend(placement: Placement, ceiling: float, goal: float, effort: Effort) -
 def relieve(placement: Placement, node: int, goal: float, effort: Effort) -> Exchange | None:
     """Return the cheapest exchange that leaves the node and its partner at or below the goal."""
     for count in PARTNERS:
-        found = _options(placement, node, goal, count, effort)
-        if found or count >= len(placement.capacity):
-            return found[0] if found else None
+        options = _options(placement, node, goal, count, effort)
+        if options or count >= len(placement.capacity):
+            return options[0] if options else None
     return None
 
 
 def _lowest(placement: Placement, node: int, goal: float, start: float, effort: Effort) -> Exchange | None:
-    """Return the exchange that leaves its two nodes lowest, by halving the way between goal and start."""
+    """Return the exchange that leaves its two nodes lowest, by bisection between goal and start."""
     low, high, best = goal, start, relieve(placement, node, start, effort)
     while best is not None and high - low > STEP_DOWN * high:
         middle = (low + high) / 2
-        found = _options(placement, node, middle, PARTNERS[1], effort)
-        if found:
-            best, high = found[0], middle
+        options = _options(placement, node, middle, PARTNERS[1], effort)
+        if options:
+            best, high = options[0], middle
         else:
             low = middle
     return best
 
 
 def _pass_on(placement: Placement, node: int, goal: float, effort: Effort, depth: int = 2) -> bool:
-    """Relieve a node by overloading another one, which is relieved in turn; take it all back when that fails."""
+    """Relieve a node by overloading another one, which is relieved in turn; revert everything if that fails."""
     if effort.left <= 0:
         return False
     for first in _options(placement, node, goal, PARTNERS[0], effort, spill=0.3):
@@ -104,9 +103,9 @@ def _pass_on(placement: Placement, node: int, goal: float, effort: Effort, depth
 def _options(
     placement: Placement, node: int, goal: float, count: int, effort: Effort, spill: float = 0.0
 ) -> list[Exchange]:
-    """Return exchanges with the ``count`` nodes that have most room, the cheapest alone.
+    """Return the cheapest exchange with one of the ``count`` nodes that have most room.
 
-    With ``spill`` the partner may end above the goal, by that fraction at most; then a few exchanges that spill least.
+    With ``spill`` the partner may end above the goal by that fraction, and the few exchanges that exceed it least are returned.
     """
     most = np.minimum(goal * placement.capacity, placement.most)
     room = most - placement.load
@@ -125,7 +124,7 @@ def _options(
         cost = ((out.weight[given] - back.weight[taken] - room[back.node[taken]]) / most[back.node[taken]]).max(axis=1)
     else:
         cost = out.cost[given] + back.cost[taken]
-    found: list[Exchange] = []
+    options: list[Exchange] = []
     for i in np.argsort(cost, kind="stable")[:LOOKED_AT].tolist():
         exchange = Exchange(
             node,
@@ -134,14 +133,14 @@ def _options(
             tuple(u for u in back.units[taken[i]].tolist() if u >= 0),
         )
         if exchange.out and _allowed(placement, exchange):
-            found.append(exchange)
-            if len(found) == (6 if spill else 1):
+            options.append(exchange)
+            if len(options) == (6 if spill else 1):
                 break
-    return found
+    return options
 
 
 def _partners(node: int, room: Floats, excess: float, count: int) -> Rows:
-    """Return the nodes that have most room, if it is enough for the excess."""
+    """Return up to ``count`` nodes with room for the excess, those with most room first."""
     fit = np.flatnonzero(room >= excess)
     fit = fit[fit != node]
     if len(fit) > count:
@@ -151,7 +150,7 @@ def _partners(node: int, room: Floats, excess: float, count: int) -> Rows:
 
 
 def _fitting(out: Bundles, back: Bundles, excess: Floats, bound: Floats, d: int) -> tuple[Rows, Rows]:
-    """Return which bundles can be exchanged: the difference covers the excess and fits the partner's room."""
+    """Return the pairs of bundles whose difference covers the excess and fits the partner's room."""
     order = np.argsort(out.weight[:, d], kind="stable")
     sorted_out = out.weight[order, d]
     first = np.searchsorted(sorted_out, back.weight[:, d] + excess[d] * (1 - 1e-12))
@@ -181,7 +180,7 @@ def _allowed(placement: Placement, exchange: Exchange) -> bool:
 
 
 def _bundles(placement: Placement, nodes: list[int]) -> Bundles:
-    """Return nothing, every unit and (if they are few) every pair of units of the nodes."""
+    """Return, for each node, the empty bundle, every unit and (if they are few) every pair of units."""
     pairs_too = len(nodes) <= PARTNERS[0]
     units: list[Rows] = []
     counts: list[int] = []
@@ -204,6 +203,6 @@ def _bundles(placement: Placement, nodes: list[int]) -> Bundles:
         there = np.flatnonzero(column >= 0)
         some = column[there]
         weight[there] += placement.weight[some]
-        # A unit that is away from home already costs nothing more to send on.
+        # A unit that has left its home costs nothing extra to move again.
         cost[there] += np.where(placement.owner[some] == placement.home[some], placement.size(some), 0.0)
     return Bundles(rows, np.repeat(nodes, counts), weight, cost)

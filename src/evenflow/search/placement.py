@@ -1,4 +1,4 @@
-"""A placement under revision: who owns which unit for now, and how much each node carries."""
+"""The state of a search: which node owns which unit, the load of each node, and the effort that is left."""
 
 from __future__ import annotations
 
@@ -10,11 +10,26 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
-NEXT_TO_NONE = 1e-200  # a total below this share of a capacity would overflow what is divided by it
+NEXT_TO_NONE = 1e-200  # dividing by a total below this share of a capacity would overflow
+
+
+class Effort:
+    """A budget of search steps of about a microsecond each: unlike seconds, they make equal input give equal plans."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, steps: int) -> None:
+        self.left = steps
+
+    def spend(self, steps: int) -> bool:
+        """Take steps from the budget and return whether there were any left."""
+        had = self.left > 0
+        self.left -= steps
+        return had
 
 
 class Placement:
-    """Units on nodes, with the loads that follow from it.
+    """Units on nodes, and the resulting loads.
 
     Parameters
     ----------
@@ -50,7 +65,7 @@ class Placement:
         self.allowed = allowed
         self.most = np.full_like(capacity, np.inf) if most is None else most
         total = weight.sum(axis=0)
-        # Loads of several dimensions compare as shares of their totals; beside its capacities, next to none is none.
+        # Loads of several dimensions are compared as shares of their totals; a negligible total counts as none.
         self.scale = np.where(total > NEXT_TO_NONE * capacity.max(axis=0, initial=0.0), total, 1.0)
         movable = np.flatnonzero(free)
         self._order = movable[np.argsort(owner[movable], kind="stable")]
@@ -59,25 +74,25 @@ class Placement:
 
     def members(self, node: int) -> Rows:
         """Return the rows of the units on the node that may move."""
-        found = self._members.get(node)
-        if found is None:
-            found = self._members[node] = self._order[self._start[node] : self._start[node + 1]]
-        return found
+        rows = self._members.get(node)
+        if rows is None:
+            rows = self._members[node] = self._order[self._start[node] : self._start[node + 1]]
+        return rows
 
     def units(self) -> Rows:
         """Return the rows of all units that may move."""
         return self._order
 
     def misplaced(self) -> set[int]:
-        """Return the units that may move and are where they may not run."""
+        """Return the units that may move and are on a node where they may not run."""
         same: dict[int, list[int]] = {}
         for unit, nodes in self.allowed.items():
             same.setdefault(id(nodes), []).append(unit)  # many units share few sets of nodes
-        found: set[int] = set()
+        misplaced: set[int] = set()
         for units in same.values():
             away = ~np.isin(self.owner[units], self.allowed[units[0]]) & self.free[units]
-            found.update(np.array(units)[away].tolist())
-        return found
+            misplaced.update(np.array(units)[away].tolist())
+        return misplaced
 
     def utilisation(self) -> Floats:
         """Return load over capacity of every node, in its worst dimension."""
@@ -89,7 +104,7 @@ class Placement:
         return float(self.utilisation().max())
 
     def fixed_peak(self) -> float:
-        """Return the highest load over capacity of what may not move: no search gets below it."""
+        """Return the highest load over capacity of the units that may not move: no search gets below it."""
         rows, load = self.units(), self.load.copy()
         for d in range(load.shape[1]):
             load[:, d] -= np.bincount(self.owner[rows], weights=self.weight[rows, d], minlength=len(load))
@@ -101,11 +116,11 @@ class Placement:
         return float((self.weight[away].sum(axis=0) / self.scale).max())
 
     def fresh(self) -> Placement:
-        """Return the placement with every unit at home."""
+        """Return a new placement with every unit at home."""
         return Placement(self.weight, self.capacity, self.home, self.free, self.start, self.allowed, self.most)
 
     def size(self, units: Rows) -> Floats:
-        """Return one number per unit to order them by: their largest share of a dimension's total."""
+        """Return the size of each unit: its largest share of a dimension's total."""
         largest: Floats = self.weight[units, 0] / self.scale[0]
         for d in range(1, len(self.scale)):
             largest = np.maximum(largest, self.weight[units, d] / self.scale[d])
@@ -117,7 +132,7 @@ class Placement:
         return nodes is None or bool((nodes == node).any())
 
     def shift(self, units: Iterable[int], taker: int) -> None:
-        """Give units to a node."""
+        """Move units to a node."""
         for unit in units:
             giver = int(self.owner[unit])
             self._members[giver] = (rows := self.members(giver))[rows != unit]
@@ -127,7 +142,7 @@ class Placement:
             self.load[taker] += self.weight[unit]
 
     def shift_many(self, units: Rows, takers: Rows) -> None:
-        """Give many units at once, each to its own taker."""
+        """Move many units at once, each to its own taker."""
         for d in range(self.load.shape[1]):
             weight = self.weight[units, d]
             self.load[:, d] += np.bincount(takers, weights=weight, minlength=len(self.load))

@@ -1,8 +1,8 @@
-"""Shed in bulk: hot nodes give up what they have too much, and it lands where there is most room.
+"""Shed in bulk: hot nodes give up their excess load to the nodes with most room.
 
-Units are looked at once, the heaviest first, so that light ones fill the gaps that heavy ones leave.
-A unit that its node cannot bear must leave even when no node has room for it:
-it goes where lighter units, whose turn comes later, can still make way.
+Each unit is considered once, heaviest first, so that light units fill the gaps that heavy ones leave.
+A unit that is too heavy for its node must leave even if no node has room for it:
+it goes to a node whose lighter units, which are considered later, can still make room.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 from evenflow.search.placement import Floats, Placement
 
 NOWHERE = -1
-TRIES = 256  # nodes that one unit without room looks at
-ROUNDING = 1e-12  # shares of all load below this are no load
+TRIES = 256  # nodes that are tried for one unit that fits nowhere
+ROUNDING = 1e-12  # shares of all load below this count as no load
 
 
 def shed(placement: Placement, ceiling: float, goal: float, *, close: bool = True) -> None:
     """Bring the nodes above ``ceiling`` down to ``goal`` (both load over capacity) as far as single moves can.
 
-    What a node has too much in the end is lighter than any of its units; with ``close`` its lightest unit goes too.
+    The excess that remains at a node is lighter than any of its units; with ``close`` its lightest unit leaves too.
     """
     misplaced = placement.misplaced()
     most = np.minimum(goal * placement.capacity, placement.most)
-    # A node between goal and ceiling keeps what it has: that is the hysteresis.
+    # A node between goal and ceiling keeps its load: this is the hysteresis.
     most = np.where(placement.load <= ceiling * placement.capacity, np.maximum(most, placement.load), most)
     one = placement.load.shape[1] == 1
     sweep: _Sweep | _WideSweep = _Sweep(placement, most) if one else _WideSweep(placement, most)
@@ -38,17 +38,17 @@ def shed(placement: Placement, ceiling: float, goal: float, *, close: bool = Tru
 
 
 class _Sweep:
-    """One look at every unit, for one load dimension.
+    """One pass over all units, for one load dimension.
 
-    ``room`` is what a node could still take, negative where it has too much.
-    ``slack`` is what it could take if every unit that was not yet looked at left it.
+    ``room`` is the load that a node could still take, negative if it has too much.
+    ``slack`` is the load that it could take if every unit not yet considered left it.
     """
 
     def __init__(self, placement: Placement, most: Floats) -> None:
         self.placement = placement
         rooms = ((most - placement.load) / placement.scale)[:, 0]
         self.room: list[float] = rooms.tolist()
-        self.rooms = rooms  # the same in a column, for units that may run on some nodes only
+        self.rooms = rooms  # the same as an array, for units that may run on some nodes only
         self.slack: list[float] = (rooms + _loose(placement)[:, 0]).tolist()
         self.heap = [(-r, n) for n, r in enumerate(self.room)]
         heapify(self.heap)
@@ -56,7 +56,7 @@ class _Sweep:
         self.takers: list[int] = []
 
     def run(self, order: NDArray[np.int64], misplaced: set[int], *, close: bool) -> None:
-        """Look at every unit once, and at the lightest unit of every node that is still too hot once more."""
+        """Consider every unit once, then the lightest unit of every node that is still too hot."""
         room, slack = self.room, self.slack
         weights = (self.placement.weight[order, 0] / self.placement.scale[0]).tolist()
         lightest: dict[int, tuple[int, float]] = {}
@@ -73,7 +73,7 @@ class _Sweep:
                 self.give(unit, weight, giver, must=False)
 
     def give(self, unit: int, weight: float, giver: int, *, must: bool) -> bool:
-        """Move a unit to the node with most room; one that must leave may drive out what is lighter."""
+        """Move a unit to the node with most room; one that must leave may displace lighter units."""
         taker = self.roomiest(unit)
         if weight > self.room[taker] or taker == giver:
             taker = self.yielding(unit, weight, giver) if must else NOWHERE
@@ -96,12 +96,12 @@ class _Sweep:
         allowed = self.placement.allowed.get(unit)
         if allowed is not None:
             return int(allowed[self.rooms[allowed].argmax()])
-        while -heap[0][0] != room[heap[0][1]]:  # the entry is old: the node took something meanwhile
+        while -heap[0][0] != room[heap[0][1]]:  # the entry is outdated: the node has taken a unit since
             heapreplace(heap, (-room[heap[0][1]], heap[0][1]))
         return heap[0][1]
 
     def yielding(self, unit: int, weight: float, giver: int) -> int:
-        """Return the node that has to give up least to take the unit."""
+        """Return the node that has to give up least load to take the unit."""
         room, slack, heap = self.room, self.slack, self.heap
         allowed = self.placement.allowed.get(unit)
         if allowed is not None:
@@ -123,7 +123,7 @@ class _Sweep:
 
 
 class _WideSweep:
-    """One look at every unit, for several load dimensions; rooms are columns, one row per dimension."""
+    """One pass over all units, for several load dimensions; rooms have one row per dimension."""
 
     def __init__(self, placement: Placement, most: Floats) -> None:
         self.placement = placement
@@ -134,10 +134,12 @@ class _WideSweep:
         self.takers: list[int] = []
 
     def run(self, order: NDArray[np.int64], misplaced: set[int], *, close: bool) -> None:
-        """Look at every unit once, and at the lightest unit of every node that is still too hot once more."""
+        """Consider every unit once, then the lightest unit of every node that is still too hot."""
         weights = (self.placement.weight[order] / self.placement.scale).tolist()
         dims = range(len(self.room))
-        room = [row.tolist() for row in self.room]  # reading one number of a list is much faster than of a column
+        room = [
+            row.tolist() for row in self.room
+        ]  # reading a single number from a list is much faster than from an array
         slack = [row.tolist() for row in self.slack]
         lightest: dict[int, tuple[int, list[float]]] = {}
 
@@ -172,7 +174,7 @@ class _WideSweep:
                 give(unit, weight, giver, must=False)
 
     def best(self, unit: int, weight: list[float], giver: int, *, must: bool) -> int:
-        """Return the node that keeps most room with the unit; one that must leave may drive out what is lighter."""
+        """Return the node with most room left after taking the unit; one that must leave may displace lighter units."""
         left = _left(self.room, weight)
         left[giver] = -np.inf
         allowed = self.placement.allowed.get(unit)
@@ -192,7 +194,7 @@ class _WideSweep:
 
 
 def _left(room: Floats, weight: list[float]) -> Floats:
-    """Return what every node would have left with a unit, in its scarcest dimension."""
+    """Return the room that every node would have left after taking a unit, in its scarcest dimension."""
     left: Floats = room[0] - weight[0]
     for d in range(1, len(weight)):
         np.minimum(left, room[d] - weight[d], out=left)

@@ -1,7 +1,7 @@
-"""Place few units below a level by small steps that may go uphill: the best move or swap each time, never straight back.
+"""Tabu search: bring all nodes below a level by the best move or swap at each step, even if it makes things worse.
 
-What is made smaller is the load above the level, summed over nodes and dimensions; at zero every node is below it.
-Where no step finds less for a while, some units are pushed elsewhere and the search goes on from there.
+The objective is the load above the level, summed over nodes and dimensions; at zero every node is below it.
+After a number of steps without improvement, some units are pushed elsewhere and the search continues from there.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.search.effort import Effort
-from evenflow.search.placement import Floats, Rows
+from evenflow.search.placement import Effort, Floats, Rows
 
-REST = 7  # steps for which a unit that moved stays
+REST = 7  # steps for which a unit that moved must stay
 PATIENCE = 200  # steps without a better placement before a push
-PUSHES = 6  # before a search gives up
+PUSHES = 6  # pushes before a search gives up
 PUSHED = 0.25  # share of the units that a push moves
 GOLDEN = 0.6180339887498949
 CLOSE = 1e-12
@@ -23,14 +22,14 @@ Changes = list[tuple[int, int]]  # unit, its new node
 
 
 class Swaps:
-    """Units on nodes, and what each possible step would change.
+    """Search for a placement of units below a level.
 
     Parameters
     ----------
     weight, may
         Per unit: its weight, and the nodes it may run on.
     base, capacity
-        Per node: what it carries besides the units, and its capacity.
+        Per node: the load that stays there, and its capacity.
     """
 
     def __init__(self, weight: Floats, base: Floats, capacity: Floats, may: NDArray[np.bool_]) -> None:
@@ -40,7 +39,7 @@ class Swaps:
         self.may = may
 
     def below(self, level: float, start: Rows, effort: Effort) -> Rows | None:
-        """Return a node for every unit such that none is above the level, starting from a placement, or nothing."""
+        """Return a node for every unit so that no node is above the level, or ``None`` if the search fails."""
         node, load = start.copy(), self.base.copy()
         np.add.at(load, node, self.weight)
         rest = np.zeros(len(node), np.int64)
@@ -66,11 +65,11 @@ class Swaps:
                 load[node[unit]] -= self.weight[unit]
                 load[taker] += self.weight[unit]
                 node[unit] = taker
-                rest[unit] = step + REST + unit % 5  # not all alike, or a search may walk in a circle
+                rest[unit] = step + REST + unit % 5  # not the same for all, or the search could cycle
         return None
 
     def _best(self, load: Floats, node: Rows, over: Floats, level: float, tired: NDArray[np.bool_]) -> Changes:
-        """Return the move or the swap of units that are not tired which makes most of the load above the level go."""
+        """Return the move or swap, of units that may move again, that removes most of the load above the level."""
         moves = self._moves(load, node, over, level)
         swaps = self._swaps(load, node, over, level)
         moves[tired] = swaps[tired] = np.inf
@@ -84,7 +83,7 @@ class Swaps:
         return [(one, int(node[other])), (other, int(node[one]))]
 
     def _moves(self, load: Floats, node: Rows, over: Floats, level: float) -> Floats:
-        """Return what giving a unit to a node would change, for every unit and node."""
+        """Return how a move would change the objective, for every unit and node."""
         gone = self._over(load[node] - self.weight, self.capacity[node], level) - over[node]
         come = self._over(load[None] + self.weight[:, None], self.capacity, level) - over[None]
         both: Floats = gone[:, None] + come
@@ -92,16 +91,16 @@ class Swaps:
         return both
 
     def _swaps(self, load: Floats, node: Rows, over: Floats, level: float) -> Floats:
-        """Return what exchanging the nodes of two units would change, for every pair."""
-        change = self.weight[None] - self.weight[:, None]  # what the node of the first gains
+        """Return how a swap would change the objective, for every pair of units."""
+        change = self.weight[None] - self.weight[:, None]  # what the node of the first unit gains
         here = self._over(load[node][:, None] + change, self.capacity[node][:, None], level) - over[node][:, None]
         both: Floats = here + here.T
-        may = self.may[:, node]  # whether the first may run where the second is
+        may = self.may[:, node]  # whether the first unit may run where the second is
         both[~(may & may.T) | (node[:, None] == node[None])] = np.inf
         return both
 
     def _push(self, turn: int) -> Changes:
-        """Return some units, others each time, with nodes that they may run on."""
+        """Return some units, different ones at each push, with nodes where they may run."""
         units = np.arange(len(self.weight))
         chosen = units[(units * GOLDEN + turn * GOLDEN**2) % 1.0 < PUSHED].tolist()
         places = [np.flatnonzero(self.may[unit]) for unit in chosen]
@@ -110,5 +109,5 @@ class Swaps:
     @staticmethod
     def _over(load: Floats, capacity: Floats, level: float) -> Floats:
         """Return the load over capacity above the level, summed over the dimensions (the last axis)."""
-        found: Floats = np.maximum(load / capacity - level, 0.0).sum(axis=-1)
-        return found
+        over: Floats = np.maximum(load / capacity - level, 0.0).sum(axis=-1)
+        return over

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import Any
 
-from evenflow.actor import Actor, Begin, Note, Received, Save, Send, Started, Wake, Woken
+from evenflow.actor import Actor, Note, Received, Save, Send, Started, Wake, Woken
 from evenflow.sim.network import Network
 
 ANY_LIFE = -1  # a message finds whichever life of its addressee is running
@@ -44,8 +44,6 @@ class Simulation:
         Decides the fate of every message; by default nothing is delayed or lost.
     trace
         Called with each record that an actor notes.
-    begin
-        Carries out ``Begin`` commands, for actors whose moves the driver executes.
 
     Examples
     --------
@@ -66,7 +64,6 @@ class Simulation:
         seed: int,
         network: Network | None = None,
         trace: Callable[[Mapping[str, Any]], object] | None = None,
-        begin: Callable[[str, Begin], object] | None = None,
     ) -> None:
         self.seed = seed
         self.now = 0.0
@@ -75,8 +72,6 @@ class Simulation:
         self.network.bind(self.chance("network"))
         self.cells: dict[str, Cell] = {}
         self.carry_out: dict[type, Callable[[str, Any], object]] = {}  # commands that only some systems have
-        if begin:
-            self.carry_out[Begin] = begin
         self._trace = trace or (lambda record: None)
         self._heap: list[tuple[float, int, Cell | None, int, Any]] = []
         self._order = 0  # breaks ties by order of causation, so that a tie never depends on the heap

@@ -20,7 +20,7 @@ from pyspark.sql import types as T  # noqa: N812 - Spark's own custom
 from evenflow.spark.event_reading import EventReader
 from evenflow.spark.subscription_log import LiveIndex, Version
 from evenflow.subscriptions.columns import read_lines
-from evenflow.subscriptions.matching import Engine, Index, lasting_engine
+from evenflow.subscriptions.matching import Engine, Index, fastest_engine
 
 DELIVERY, SAMPLE, COUNT = 0, 1, 2  # kinds of a row
 ROUTED = T.StructType([T.StructField("kind", T.IntegerType()), T.StructField("lane", T.IntegerType())])
@@ -175,7 +175,7 @@ class Lane:
     def _index(self, lane: int) -> Index:
         place = self.logs[lane]
         version: Version = self.versions[lane]
-        engine = lasting_engine() if self.engine == "auto" else self.engine
+        engine = fastest_engine() if self.engine == "auto" else self.engine
         if (place, engine) not in _indexes:
             _indexes[place, engine] = LiveIndex(Path(place), engine)
         return _indexes[place, engine].at(version)

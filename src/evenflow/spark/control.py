@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from evenflow import imbalance, policies
 from evenflow.draft import Settings
-from evenflow.measure import Condition, Held, Smoothed, SmoothedRows, TrendedRows
+from evenflow.measure import Condition, ConditionTimer, Smoothed, SmoothedRows, TrendedRows
 from evenflow.model import ONE_DIMENSION, Plan, Snapshot
 from evenflow.planner import plan
 from evenflow.spark.orders import Wanted
@@ -160,7 +160,7 @@ class Control:
         self.loads = Loads(slices, balancing.alpha, balancing.trend)
         self._moved_at: dict[int, int] = {}  # slice → how many batches with rows there were
         self._planned_at = 0
-        self._held = Held(Condition(balancing.when, balancing.for_s)) if balancing.when else None
+        self._held = ConditionTimer(Condition(balancing.when, balancing.for_s)) if balancing.when else None
         self._said = ""
         self._unknown: set[str] = set()  # policies that were asked for in vain
         self._cold = True

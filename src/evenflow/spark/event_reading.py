@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from evenflow.errors import BadInput
-from evenflow.subscriptions.events import ArrowEvents, Events, PublicationEvents
+from evenflow.subscriptions.events import ArrowEvents, EventColumns, PublicationEvents
 from evenflow.subscriptions.language import LanguageError, Value, parse_publication
 
 Reasons = npt.NDArray[np.object_]
@@ -38,7 +38,7 @@ class EventReader:
             if kind not in TYPES:
                 raise BadInput(repr(kind), "'number' or 'string'", f"types[{attribute!r}]")
 
-    def read(self, batch: pa.RecordBatch, attributes: Iterable[str]) -> tuple[pa.RecordBatch, Events, pa.Table]:
+    def read(self, batch: pa.RecordBatch, attributes: Iterable[str]) -> tuple[pa.RecordBatch, EventColumns, pa.Table]:
         """Give the rows that can be read, the same as events, and the others with an ``error`` column."""
         if self.publication is not None:
             publications, reasons = self._parse(batch.column(self.publication))

@@ -163,7 +163,7 @@ class _Matching:
             if self.counted:
                 yield self._rows(kept, pa.array(found.counts()))
             else:
-                for first, offsets, ids in found.named():
+                for first, offsets, ids in found.id_chunks():
                     lists = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), ids)
                     yield self._rows(kept.slice(first, len(lists)), lists)
             if dead.num_rows:

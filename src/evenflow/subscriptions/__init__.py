@@ -1,1 +1,1 @@
-"""Content-based publish/subscribe: the language, covering, matching, and the balancing of subscriptions."""
+"""Content-based publish/subscribe: the language, covering, matching and load estimation."""

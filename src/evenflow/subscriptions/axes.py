@@ -1,10 +1,10 @@
 """Axes: every value of an attribute becomes a small integer, every predicate on it an interval of such integers.
 
-The operands that subscriptions compare an attribute with cut its values into points and gaps.
+The operands in subscriptions divide the values of an attribute into points and gaps.
 Point r has the code 2r + 1, the gap below it 2r, and a missing value -1.
-So ``= x`` is ``[2r + 1, 2r + 1]``, ``> x`` is ``[2r + 2, top]``, ``isPresent`` is ``[0, top]``, exactly, for integers as for floats.
-Strings have points in any order (only equality is asked of them) and the code 0 for every string nobody names.
-Prefixes, suffixes and substrings are *patterns*: each is evaluated once per distinct value.
+So ``= x`` is ``[2r + 1, 2r + 1]``, ``> x`` is ``[2r + 2, top]``, ``isPresent`` is ``[0, top]``: exact for integers and floats.
+Strings need equality only: their points are in any order, and every string that is no operand has the code 0.
+Prefixes, suffixes and substrings are *patterns*: they are evaluated once per distinct value.
 """
 
 from __future__ import annotations
@@ -14,23 +14,21 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from evenflow.subscriptions import columns as op
-from evenflow.subscriptions.columns import Bools, Floats, Int16s, Int32s, Int64s, Predicates
-from evenflow.subscriptions.events import Events, Numbers
+from evenflow.subscriptions.columns import Bools, Exact, Floats, Int16s, Int32s, Int64s, Predicates, join_exact
+from evenflow.subscriptions.events import EventColumns, NumberColumn
 
 NUMBERS, STRINGS, ANYTHING = range(3)
 FAMILY = np.array([STRINGS] * 6 + [NUMBERS] * 7 + [ANYTHING], dtype=np.int8)
-Exact = npt.NDArray[np.complex128]
-_TRIED_LIMIT = 1 << 16  # strings whose patterns are remembered
+_TRIED_LIMIT = 1 << 16  # strings whose patterns are cached
 
 
 @dataclass
 class Axis:
     """One attribute under one type: its points in code order, and its patterns.
 
-    ``points`` are numbers (with ``rest`` if an integer needs it) or strings; an axis of any type has none.
+    ``points`` are numbers (with ``rest`` if an integer needs it) or strings; the axis of the wildcard has none.
     """
 
     attribute: str
@@ -46,8 +44,8 @@ class Axis:
         """The highest code."""
         return 2 * (len(self.points) + len(self.words))
 
-    def encode(self, events: Events) -> Int32s:
-        """Give the code of every event."""
+    def encode(self, events: EventColumns) -> Int32s:
+        """Return the code of every event."""
         if self.family == ANYTHING:
             present = events.present(self.attribute)
             return np.full(events.size, -1, dtype=np.int32) if present is None else present.astype(np.int32) - 1
@@ -63,25 +61,25 @@ class Axis:
             return np.full(events.size, -1, dtype=np.int32)
         return np.where(numbers.present, self._place(numbers), np.int32(-1))
 
-    def _place(self, numbers: Numbers) -> Int32s:
+    def _place(self, numbers: NumberColumn) -> Int32s:
         if not len(self.points):
             return np.zeros(len(numbers.values), dtype=np.int32)
         points: Floats | Exact = self.points
         values: Floats | Exact = numbers.values
         if self.rest is not None or numbers.rest is not None:
-            points, values = exact(self.points, self.rest), exact(numbers.values, numbers.rest)
+            points, values = join_exact(self.points, self.rest), join_exact(numbers.values, numbers.rest)
         left = np.searchsorted(points, values)
         hit = points[np.minimum(left, len(points) - 1)] == values
         return np.asarray(2 * left + hit, dtype=np.int32)
 
-    def passed(self, value: str) -> Int32s:
-        """Give the patterns that a string passes, ascending; each is found by its text, not tried in turn."""
-        found = self._tried.get(value)
-        if found is None:
+    def patterns_in(self, value: str) -> Int32s:
+        """Return the patterns that a string satisfies, ascending; they are looked up by their text."""
+        patterns = self._tried.get(value)
+        if patterns is None:
             if len(self._tried) >= _TRIED_LIMIT:
                 self._tried.clear()
-            found = self._tried[value] = np.array(sorted(self._find(value)), dtype=np.int32)
-        return found
+            patterns = self._tried[value] = np.array(sorted(self._find(value)), dtype=np.int32)
+        return patterns
 
     def _find(self, value: str) -> Iterator[int]:
         for (code, length), texts in self._by_length.items():
@@ -94,27 +92,18 @@ class Axis:
 
     @cached_property
     def _by_length(self) -> dict[tuple[int, int], dict[str, int]]:
-        found: dict[tuple[int, int], dict[str, int]] = {}
+        by_length: dict[tuple[int, int], dict[str, int]] = {}
         for number, (code, text) in enumerate(self.patterns):
-            found.setdefault((code, len(text)), {})[text] = number
-        return found
-
-
-def exact(values: Floats, rest: Int16s | None) -> Exact:
-    """Join float64 and rest in one sortable value: numpy orders complex numbers by their parts in turn."""
-    joined = np.zeros(len(values), dtype=np.complex128)
-    joined.real = values
-    if rest is not None:
-        joined.imag = rest
-    return joined
+            by_length.setdefault((code, len(text)), {})[text] = number
+        return by_length
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The normal form of many subscriptions: at most one interval per axis, then exclusions and patterns.
+    """The terms of many subscriptions: at most one interval per axis each, then exclusions and patterns.
 
     Subscription i has the intervals ``starts[i]`` to ``starts[i + 1]``, by ascending axis.
-    An extra with ``excluded`` asks that the code differ from ``what``, otherwise that pattern ``what`` of the axis hold.
+    An extra with ``excluded`` requires a code other than ``what``; without, that pattern ``what`` of the axis holds.
     """
 
     axes: list[Axis]
@@ -129,8 +118,8 @@ class Terms:
     excluded: Bools
 
 
-def normalise(predicates: Predicates) -> Terms:
-    """Bring subscriptions into normal form; one that nothing can match is marked as not possible."""
+def terms_of(predicates: Predicates) -> Terms:
+    """Return the terms of subscriptions; a subscription that nothing can match is marked as not possible."""
     axes, axis, possible, low, high, extra_rows, extra_what = _lay_axes(predicates)
     owner = predicates.owner
     key = owner.astype(np.int64) * max(len(axes), 1) + axis
@@ -148,9 +137,9 @@ def normalise(predicates: Predicates) -> Terms:
     _refuse_two_types(axes, owner, axis, possible)
     keep = _needed(key, low, high, extra_key, extra_what, excluded)
     point = low[np.searchsorted(key, extra_key)] == high[np.searchsorted(key, extra_key)]
-    possible[extra_owner[keep & excluded & point]] = False  # exactly the excluded value is asked for
+    possible[extra_owner[keep & excluded & point]] = False  # only the excluded value is wanted
     chosen = np.flatnonzero(keep)
-    if len(chosen):  # sorted and without repetition, so that equal subscriptions look equal
+    if len(chosen):  # sorted and without duplicates, so that equal subscriptions have equal terms
         order = np.lexsort((extra_what[chosen], excluded[chosen], extra_key[chosen]))
         chosen = chosen[order]
         same = np.r_[
@@ -176,13 +165,13 @@ def normalise(predicates: Predicates) -> Terms:
 
 
 def _needed(key: Int64s, low: Int32s, high: Int32s, extra_key: Int64s, what: Int32s, excluded: Bools) -> Bools:
-    """Tell which extras say more than the interval beside them: a value outside it need not be excluded."""
+    """Return which extras are needed: a value outside the interval need not be excluded."""
     term = np.searchsorted(key, extra_key)
     return ~excluded | ((low[term] <= what) & (what <= high[term]))
 
 
 def _refuse_two_types(axes: list[Axis], owner: Int32s, axis: Int32s, possible: Bools) -> None:
-    """No value is a string and a number: asking for both is impossible."""
+    """Mark subscriptions that want both a string and a number in one attribute as not possible."""
     family = np.array([a.family for a in axes], dtype=np.int8)
     number_of = {name: i for i, name in enumerate(dict.fromkeys(a.attribute for a in axes))}
     attribute = np.array([number_of[a.attribute] for a in axes], dtype=np.int32)
@@ -196,9 +185,9 @@ def _refuse_two_types(axes: list[Axis], owner: Int32s, axis: Int32s, possible: B
 def _lay_axes(
     predicates: Predicates,
 ) -> tuple[list[Axis], Int32s, Bools, Int32s, Int32s, Int64s, Int32s]:
-    """Find the axes, and each predicate's interval on its axis; an exclusion or a pattern is an extra besides."""
+    """Return the axes, each predicate's interval on its axis, and the exclusions and patterns as extras."""
     size = len(predicates.owner)
-    flat = predicates.attribute * 3 + FAMILY[predicates.operator]  # the families of an attribute stand together
+    flat = predicates.attribute * 3 + FAMILY[predicates.operator]  # keeps the types of an attribute next to each other
     used = np.flatnonzero(np.bincount(flat, minlength=1))
     number = np.zeros(3 * len(predicates.attributes) + 1, dtype=np.int32)
     number[used] = np.arange(len(used), dtype=np.int32)
@@ -221,8 +210,8 @@ def _lay_axes(
             nothing = np.zeros(0, dtype=np.int64)
             none = np.zeros(len(rows), dtype=np.int32)
             laid = Axis(attribute, family, np.zeros(0), None, {}, []), none, none, nothing, nothing.astype(np.int32)
-        found, low[rows], high[rows], extras, what = laid
-        axes.append(found)
+        new_axis, low[rows], high[rows], extras, what = laid
+        axes.append(new_axis)
         extra_rows.append(rows[extras])
         extra_what.append(what)
     return axes, axis, possible, low, high, np.concatenate(extra_rows), np.concatenate(extra_what)
@@ -238,7 +227,7 @@ def _lay_numbers(
     rest = predicates.rest[rows[compared]]
     point = np.full(len(rows), -1, dtype=np.int32)
     if rest.any():
-        both, inverse = np.unique(exact(number[compared], rest), return_inverse=True)
+        both, inverse = np.unique(join_exact(number[compared], rest), return_inverse=True)
         axis = Axis(attribute, NUMBERS, both.real.copy(), both.imag.astype(np.int16), {}, [])
     else:
         points, inverse = np.unique(number[compared], return_inverse=True)

@@ -1,4 +1,4 @@
-"""Bit vectors: for each subscription, which of some events it matches (what PRESS estimates load with)."""
+"""Bit vectors: which events each subscription matches; PRESS estimates load from them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from evenflow.subscriptions.columns import Bools, Int32s, Int64s, Words
-from evenflow.subscriptions.part import Part
-from evenflow.subscriptions.segment import Block, Run, spans
+from evenflow.subscriptions.segment import Block, SortedRun, spans
+from evenflow.subscriptions.segment_match import SegmentMatch
 
 
 @dataclass(frozen=True, slots=True)
 class Bits:
-    """One bit per event for every subscription that some event matches; equal subscriptions share a row.
+    """One bit per event for every subscription with a match; equal subscriptions share a row.
 
     Parameters
     ----------
@@ -35,39 +35,39 @@ class Bits:
     size: int
 
     def to_dict(self) -> dict[str | int, int]:
-        """Give the bit vectors of the subscriptions with a match as integers, event 0 in the lowest bit."""
+        """Return the bit vectors of the subscriptions with a match as integers, event 0 in the lowest bit."""
         wide = [int.from_bytes(row.astype("<u8").tobytes(), "little") for row in self.words]
         some = np.flatnonzero(self.row >= 0)
         return dict(zip(self.ids.take(pa.array(some)).to_pylist(), (wide[i] for i in self.row[some]), strict=True))
 
 
-def bits_of(parts: Sequence[Part], ids: pa.Array, alive: Bools | None) -> Bits:
-    """Make the bit vectors of all segments."""
+def bits_of(parts: Sequence[SegmentMatch], ids: pa.Array, alive: Bools | None) -> Bits:
+    """Return the bit vectors of all segments."""
     words: list[Words] = [np.zeros((0, (parts[0].events.size + 63) // 64), dtype=np.uint64)]
     row = np.full(len(ids), -1, dtype=np.int32)
     size = 0
     for part in parts:
         members = part.segment.members
-        for found, first, last in _rows_of(part):
-            numbers = np.repeat(np.arange(size, size + len(found), dtype=np.int32), last - first)
+        for bitmaps, first, last in _rows_of(part):
+            numbers = np.repeat(np.arange(size, size + len(bitmaps), dtype=np.int32), last - first)
             row[members[spans(first.astype(np.int64), last.astype(np.int64))]] = numbers
-            words.append(found)
-            size += len(found)
+            words.append(bitmaps)
+            size += len(bitmaps)
     if alive is not None:
         row[~alive] = -1
     return Bits(np.concatenate(words), row, ids, parts[0].events.size)
 
 
-def _rows_of(part: Part) -> Iterator[tuple[Words, Int32s, Int32s]]:
-    """Give bit vectors with the members they belong to."""
+def _rows_of(part: SegmentMatch) -> Iterator[tuple[Words, Int32s, Int32s]]:
+    """Return bit vectors with the members they belong to."""
     for run in part.segment.runs:
         yield from _run_rows(part, run)
     for block in part.segment.blocks:
         yield from _block_rows(part, block)
 
 
-def _run_rows(part: Part, run: Run) -> Iterator[tuple[Words, Int32s, Int32s]]:
-    """Give the rows of each group that some event matches: row r has the events whose place is at least r's."""
+def _run_rows(part: SegmentMatch, run: SortedRun) -> Iterator[tuple[Words, Int32s, Int32s]]:
+    """Return the rows of each group that some event matches: row r has the events whose place is at least r's."""
     group, place = part.groups(run), part.places(run)
     order = np.lexsort((place, group))
     order = order[(group[order] >= 0) & (place[order] >= 0)]
@@ -78,14 +78,14 @@ def _run_rows(part: Part, run: Run) -> Iterator[tuple[Words, Int32s, Int32s]]:
         first, last = int(run.group_starts[mine]), int(run.group_starts[mine + 1])
         least = run.rows[first:last] & 0xFFFFFFFF
         later = np.searchsorted(place[events], least)
-        later = later[later < len(events)]  # the rows ascend: what no event reaches stands at the end
+        later = later[later < len(events)]  # the rows ascend: those that no event reaches are at the end
         if len(later):
             at = run.members_at[first : first + len(later) + 1]
             yield _suffixes(events, part.events.size)[later], at[:-1], at[1:]
 
 
 def _suffixes(events: Int64s, size: int) -> Words:
-    """Make the bitmaps of the events from the i-th on."""
+    """Return, for each i, the bitmap of the events from the i-th on."""
     bitmaps = np.zeros((len(events), (size + 63) // 64), dtype=np.uint64)
     bitmaps[np.arange(len(events)), events >> 6] = np.uint64(1) << (events & 63).astype(np.uint64)
     backward = bitmaps[::-1]
@@ -93,19 +93,19 @@ def _suffixes(events: Int64s, size: int) -> Words:
     return bitmaps
 
 
-def _block_rows(part: Part, block: Block) -> Iterator[tuple[Words, Int32s, Int32s]]:
+def _block_rows(part: SegmentMatch, block: Block) -> Iterator[tuple[Words, Int32s, Int32s]]:
     size = part.events.size
     hits = list(part.hits(block, 0, size))
     if not hits:
         return
-    rows = np.unique(np.concatenate([found for _, found, _ in hits]))
+    rows = np.unique(np.concatenate([matched for _, matched, _ in hits]))
     words = np.zeros((len(rows), (size + 63) // 64), dtype=np.uint64)
-    for events, found, bits in hits:
-        at = np.searchsorted(rows, found)
+    for events, matched, bits in hits:
+        at = np.searchsorted(rows, matched)
         if events[0] % 64 == 0 and events[-1] - events[0] == len(events) - 1:
             words[at, events[0] // 64 : events[0] // 64 + bits.shape[1]] |= bits
         else:
-            flags = np.zeros((len(found), words.shape[1] * 64), dtype=np.uint8)
+            flags = np.zeros((len(matched), words.shape[1] * 64), dtype=np.uint8)
             flags[:, events] = np.unpackbits(bits.view(np.uint8), axis=1, count=len(events), bitorder="little")
             words[at] |= np.packbits(flags, axis=1, bitorder="little").view(np.uint64)
     yield words, block.members_at[rows], block.members_at[rows + 1]

@@ -1,21 +1,29 @@
-"""Predicates as columns: the form in which millions of subscriptions are read, shipped and compiled.
+"""Predicates as columns: how millions of subscriptions are read, sent and compiled.
 
-A row is one predicate; the rows of a subscription stand together.
-A number is its nearest float64 and the exact rest (zero but for integers beyond 2^53), so that no integer is rounded.
+Each row is one predicate; the rows of a subscription are consecutive.
+A number is its nearest float64 and an exact rest (zero except for integers beyond 2^53), so that no integer is rounded.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evenflow.subscriptions.language import LanguageError, Predicate, Subscription, parse_subscription
+from evenflow.subscriptions.language import (
+    EXACT,
+    INT64_MAX,
+    INT64_MIN,
+    LanguageError,
+    Predicate,
+    Subscription,
+    parse_subscription,
+)
 
 Bools = npt.NDArray[np.bool_]
 Int8s = npt.NDArray[np.int8]
@@ -24,6 +32,7 @@ Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]
+Exact = npt.NDArray[np.complex128]  # numbers as float64 and rest
 
 EQ, NEQ, PREFIX, SUFFIX, CONTAINS, STRING = range(6)
 EQUAL, UNEQUAL, LESS, AT_MOST, MORE, AT_LEAST, NUMBER = range(6, 13)
@@ -32,6 +41,7 @@ STRING_CODES = {"eq": EQ, "neq": NEQ, "str-prefix": PREFIX, "str-suffix": SUFFIX
 STRING_CODES["isPresent"] = STRING
 NUMBER_CODES = {"=": EQUAL, "<>": UNEQUAL, "<": LESS, "<=": AT_MOST, ">": MORE, ">=": AT_LEAST, "isPresent": NUMBER}
 
+_OPERATORS = {code: name for codes in (STRING_CODES, NUMBER_CODES) for name, code in codes.items()}
 _LARGEST = sys.float_info.max
 _REST_LIMIT = 2**15 - 1
 
@@ -45,13 +55,13 @@ class Predicates:
     count
         The number of subscriptions; one without rows matches every publication.
     owner
-        The subscription of each row, 0 to ``count`` - 1, never falling.
+        The subscription of each row, 0 to ``count`` - 1, ascending.
     attribute
         The row's attribute, as an index into ``attributes``.
     operator
-        One of the operator codes of this module; the code also says the type.
+        One of the operator codes of this module; the code also determines the type.
     number, rest
-        The operand of a number operator: the nearest float64, and what the exact value has beyond it.
+        The operand of a number operator: the nearest float64, and the difference to the exact value.
     text
         The operand of a string operator, as an index into ``texts``, otherwise -1.
     """
@@ -68,7 +78,7 @@ class Predicates:
 
     @staticmethod
     def of(subscriptions: Iterable[Subscription]) -> Predicates:
-        """Lay out subscriptions; equal predicates are read once.
+        """Return the columns of subscriptions; each distinct predicate is read once.
 
         Examples
         --------
@@ -87,21 +97,12 @@ class Predicates:
         return distinct.take(np.array(rows, dtype=np.int64), owner, len(lengths))
 
     def take(self, rows: Int64s, owner: Int32s, count: int) -> Predicates:
-        """Repeat or leave out rows, for other owners."""
-        return Predicates(
-            count,
-            owner,
-            self.attribute[rows],
-            self.operator[rows],
-            self.number[rows],
-            self.rest[rows],
-            self.text[rows],
-            self.attributes,
-            self.texts,
-        )
+        """Return some rows, in any order and number, with new owners."""
+        columns = {name: getattr(self, name)[rows] for name in ("attribute", "operator", "number", "rest", "text")}
+        return replace(self, count=count, owner=owner, **columns)
 
     def only(self, chosen: Int64s) -> Predicates:
-        """Keep some subscriptions, given by ascending number."""
+        """Return some of the subscriptions, given by ascending number."""
         number = np.full(self.count, -1, dtype=np.int32)
         number[chosen] = np.arange(len(chosen), dtype=np.int32)
         owner = number[self.owner]
@@ -109,8 +110,8 @@ class Predicates:
         return self.take(rows, owner[rows], len(chosen))
 
     @staticmethod
-    def joined(parts: Sequence[Predicates]) -> Predicates:
-        """Set the subscriptions of several tables one after another."""
+    def concat(parts: Sequence[Predicates]) -> Predicates:
+        """Return one table with the subscriptions of several."""
         if len(parts) == 1:
             return parts[0]
         attributes, attribute_codes = _one_vocabulary([part.attributes for part in parts])
@@ -129,14 +130,8 @@ class Predicates:
             texts,
         )
 
-    @property
-    def nbytes(self) -> int:
-        """The size of the columns."""
-        columns = (self.owner, self.attribute, self.operator, self.number, self.rest, self.text)
-        return sum(column.nbytes for column in columns)
-
     def to_arrow(self) -> pa.RecordBatch:
-        """Lay the table out for a file or a socket; :meth:`from_arrow` reads it."""
+        """Return the table as an Arrow record batch, which :meth:`from_arrow` reads."""
         columns = {
             "owner": pa.array(self.owner),
             "attribute": pa.DictionaryArray.from_arrays(self.attribute, pa.array(self.attributes, pa.string())),
@@ -152,7 +147,7 @@ class Predicates:
 
     @staticmethod
     def from_arrow(batch: pa.RecordBatch) -> Predicates:
-        """Read what :meth:`to_arrow` wrote."""
+        """Return the table that :meth:`to_arrow` wrote."""
         attribute, text = batch.column("attribute"), batch.column("text")
         return Predicates(
             int(batch.schema.metadata[b"count"]),
@@ -168,16 +163,16 @@ class Predicates:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """What came of many lines: the good ones as columns, the faults of the others by line number from 0."""
+class ParsedLines:
+    """The result of parsing many lines: the good ones as columns, the faults of the others by line number from 0."""
 
     predicates: Predicates
     good: Int64s
     faults: dict[int, LanguageError]
 
 
-def read_lines(lines: pa.Array | Sequence[str]) -> Reading:
-    """Read many subscriptions at once, each distinct predicate once.
+def read_lines(lines: pa.Array | Sequence[str]) -> ParsedLines:
+    """Parse many subscriptions at once, each distinct predicate once.
 
     Parameters
     ----------
@@ -200,7 +195,7 @@ def read_lines(lines: pa.Array | Sequence[str]) -> Reading:
     rows = row_of_piece[encoded.indices.to_numpy()]
     owner = np.repeat(np.arange(len(texts), dtype=np.int64), lengths)
 
-    # A piece that is no predicate by itself may be the half of a string with "],[" inside: such lines are read whole.
+    # A piece that is not a predicate may be part of a string that contains "],[": such lines are parsed whole.
     unclear = np.zeros(len(texts), dtype=bool)
     unclear[owner[rows < 0]] = True
     bracketed = pc.and_(pc.starts_with(texts, "["), pc.ends_with(texts, "]")).to_numpy(zero_copy_only=False)
@@ -215,34 +210,36 @@ def read_lines(lines: pa.Array | Sequence[str]) -> Reading:
         else:
             base = len(simple.owner)
             whole[line] = [known.setdefault(predicate, base + len(known)) for predicate in subscription.predicates]
-    table = Predicates.joined([simple, _lay_out(list(known))])
+    table = Predicates.concat([simple, _lay_out(list(known))])
     keep = ~unclear[owner]
     rows, owner = rows[keep], owner[keep]
     if whole:
-        extra_owner = np.repeat(np.array(list(whole), dtype=np.int64), [len(found) for found in whole.values()])
+        extra_owner = np.repeat(np.array(list(whole), dtype=np.int64), [len(line_rows) for line_rows in whole.values()])
         owner = np.concatenate([owner, extra_owner])
-        rows = np.concatenate([rows, np.array([row for found in whole.values() for row in found], dtype=np.int64)])
+        rows = np.concatenate(
+            [rows, np.array([row for line_rows in whole.values() for row in line_rows], dtype=np.int64)]
+        )
         order = np.argsort(owner, kind="stable")
         rows, owner = rows[order], owner[order]
     fine = np.ones(len(texts), dtype=bool)
     fine[list(faults)] = False
     good = np.flatnonzero(fine)
     number = np.cumsum(fine, dtype=np.int32) - 1
-    return Reading(table.take(rows, number[owner].astype(np.int32), len(good)), good, faults)
+    return ParsedLines(table.take(rows, number[owner].astype(np.int32), len(good)), good, faults)
 
 
-# The plainest predicates, which are most, are read by the column; everything else, and every fault, goes to the parser.
+# Plain predicates, which are most, are parsed as columns; all others, and all faults, go to the parser.
 _PLAIN = r"^(?P<attribute>[A-Za-z_][A-Za-z0-9_.]*),"
 _PLAIN_NUMBER = _PLAIN + r"(?P<operator>=|<>|<|<=|>|>=),(?P<operand>-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,20})?)$"
 _PLAIN_STRING = _PLAIN + r"(?P<operator>eq|neq|str-prefix|str-suffix|str-contains),'(?P<operand>[^'\\]*)'$"
 
 
 def _read_simple(pieces: pa.Array) -> tuple[Predicates, Int64s]:
-    """Read plain predicates; the rest have the row -1."""
+    """Parse plain predicates; return them and the row of each piece, -1 for the others."""
     numbers, strings = (pc.extract_regex(pieces, pattern) for pattern in (_PLAIN_NUMBER, _PLAIN_STRING))
     rows = np.full(len(pieces), -1, dtype=np.int64)
     at_number, at_string = (
-        np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False)) for found in (numbers, strings)
+        np.flatnonzero(pieces_read.is_valid().to_numpy(zero_copy_only=False)) for pieces_read in (numbers, strings)
     )
     rows[at_number] = np.arange(len(at_number))
     rows[at_string] = len(at_number) + np.arange(len(at_string))
@@ -268,15 +265,15 @@ def _read_simple(pieces: pa.Array) -> tuple[Predicates, Int64s]:
     return plain, rows
 
 
-def _codes(found: pa.Array, codes: Mapping[str, int]) -> Int8s:
+def _codes(pieces: pa.Array, codes: Mapping[str, int]) -> Int8s:
     names = list(codes)
-    places = pc.index_in(found.field("operator"), value_set=pa.array(names)).to_numpy(zero_copy_only=False)
+    places = pc.index_in(pieces.field("operator"), value_set=pa.array(names)).to_numpy(zero_copy_only=False)
     by_place: Int8s = np.array([*codes.values(), 0], dtype=np.int8)
     return by_place[np.asarray(places, dtype=np.int64)]
 
 
 def _read_pieces(pieces: pa.Array, rows: Int64s, base: int) -> dict[Predicate, int]:
-    """Read the pieces that have no row yet, and give them rows from ``base`` on."""
+    """Parse the pieces that have no row yet, and number their predicates from ``base`` on."""
     known: dict[Predicate, int] = {}
     for number in np.flatnonzero(rows < 0).tolist():
         try:
@@ -289,15 +286,14 @@ def _read_pieces(pieces: pa.Array, rows: Int64s, base: int) -> dict[Predicate, i
 
 
 def write_lines(predicates: Predicates) -> pa.Array:
-    """Write many subscriptions at once, so that :func:`read_lines` reads the same.
+    """Return many subscriptions as text, which :func:`read_lines` reads.
 
     Examples
     --------
     >>> write_lines(read_lines(["[price,>,10],[name,eq,'a']"]).predicates)[0].as_py()
     "[price,>,10],[name,eq,'a']"
     """
-    codes = {code: name for named in (STRING_CODES, NUMBER_CODES) for name, code in named.items()} | {ANY: "eq"}
-    operators = pa.array([codes[code] for code in range(len(codes))]).take(pa.array(predicates.operator))
+    operators = pa.array([*(_OPERATORS[code] for code in range(ANY)), "eq"]).take(pa.array(predicates.operator))
     escaped = [text.replace("\\", "\\\\").replace("'", "\\'") for text in (*predicates.texts, "")]
     texts = pa.array([f"'{text}'" for text in escaped]).take(
         pa.array(np.where(predicates.text < 0, len(predicates.texts), predicates.text))
@@ -316,7 +312,7 @@ def write_lines(predicates: Predicates) -> pa.Array:
 
 
 def split_number(value: float) -> tuple[float, int]:
-    """Give a number as its nearest float64 and the exact rest; their lexicographic order is the numbers' order.
+    """Return a number as its nearest float64 and the exact rest; pairs sort like the numbers.
 
     Examples
     --------
@@ -327,13 +323,21 @@ def split_number(value: float) -> tuple[float, int]:
         return value, 0
     try:
         near = float(value)
-    except OverflowError:  # beyond every finite float64, but below infinity
+    except OverflowError:  # larger than every finite float64
         near = _LARGEST if value > 0 else -_LARGEST
     return near, max(-_REST_LIMIT, min(_REST_LIMIT, value - int(near)))
 
 
+def join_exact(near: Floats, rest: npt.ArrayLike | None) -> Exact:
+    """Join the nearest float64 and the rest in one sortable value: numpy orders complex numbers by real part first."""
+    joined = np.zeros(len(near), dtype=np.complex128)
+    joined.real = near
+    joined.imag = 0 if rest is None else rest
+    return joined
+
+
 def _lay_out(predicates: list[Predicate]) -> Predicates:
-    """Lay out distinct predicates; all belong to one owner until they are taken."""
+    """Return the columns of distinct predicates; ``take`` gives them their owners."""
     attributes: dict[str, int] = {}
     texts: dict[str, int] = {}
     size = len(predicates)
@@ -347,7 +351,7 @@ def _lay_out(predicates: list[Predicate]) -> Predicates:
             operator[row] = ANY
         elif isinstance(value, str):
             operator[row] = STRING_CODES[predicate.operator]
-            if operator[row] != STRING:  # the operand of isPresent says the type, nothing else
+            if operator[row] != STRING:  # the operand of isPresent only determines the type
                 text[row] = texts.setdefault(value, len(texts))
         else:
             operator[row] = NUMBER_CODES[predicate.operator]
@@ -358,7 +362,44 @@ def _lay_out(predicates: list[Predicate]) -> Predicates:
 
 
 def _one_vocabulary(parts: list[tuple[str, ...]]) -> tuple[tuple[str, ...], list[Int32s]]:
-    """Give numbers to the words of several vocabularies together; -1 stays -1."""
+    """Return one vocabulary for several, and the new codes of each; -1 stays -1."""
     known: dict[str, int] = {}
     codes = [np.array([*(known.setdefault(word, len(known)) for word in part), -1], dtype=np.int32) for part in parts]
     return tuple(known), codes
+
+
+def subscriptions_of(predicates: Predicates) -> list[Subscription]:
+    """Return the subscriptions that the columns hold.
+
+    Numbers keep their value, but may change between integer and float;
+    the operand of ``isPresent`` becomes 0 or ''.
+    """
+    rows: list[list[Predicate]] = [[] for _ in range(predicates.count)]
+    for owner, predicate in zip(predicates.owner.tolist(), predicates_of(predicates), strict=True):
+        rows[owner].append(predicate)
+    return [Subscription(tuple(row)) for row in rows]
+
+
+def predicates_of(predicates: Predicates, rows: Int64s | slice = slice(None)) -> Iterator[Predicate]:
+    """Return the predicates of some rows; equal rows share one object."""
+    known: dict[tuple[int, int, float, int, int], Predicate] = {}
+    columns = (predicates.attribute, predicates.operator, predicates.number, predicates.rest, predicates.text)
+    for key in zip(*(column[rows].tolist() for column in columns), strict=True):
+        if key not in known:
+            known[key] = _predicate(predicates, *key)
+        yield known[key]
+
+
+def _predicate(predicates: Predicates, attribute: int, operator: int, number: float, rest: int, text: int) -> Predicate:
+    name = predicates.attributes[attribute]
+    if operator == ANY:
+        return Predicate(name, "eq", None)
+    if operator <= STRING:
+        return Predicate(name, _OPERATORS[operator], predicates.texts[text] if text >= 0 else "")
+    return Predicate(name, _OPERATORS[operator], _exact_number(number, rest))
+
+
+def _exact_number(number: float, rest: int) -> int | float:
+    """Return the number with this nearest float64 and this exact rest."""
+    whole = int(number) + rest if abs(number) >= EXACT else 0
+    return whole if whole and INT64_MIN <= whole <= INT64_MAX else number

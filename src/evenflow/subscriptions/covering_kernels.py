@@ -1,7 +1,7 @@
-"""The search for what covers what among many normal forms, compiled (extra ``fast``).
+"""Compiled kernels (extra ``fast``) that find which of many normal forms cover which.
 
-An *extra* holds what an interval cannot say: excluded values, prefix, suffix and parts; extra 0 says nothing.
-These functions call some of `form_kernels`: numba does not notice when those change, so touch this file too.
+An *extra* holds what an interval cannot express: excluded values, prefix, suffix and parts; extra 0 is empty.
+These functions call some of `form_kernels`: numba's cache does not notice when those change, so touch this file too.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from evenflow.subscriptions.form_kernels import (
     find,
 )
 
-START, END, ANYWHERE = np.int64(0), np.int64(1), np.int64(2)  # not plain: numba would compile a copy for each
+START, END, ANYWHERE = np.int64(0), np.int64(1), np.int64(2)  # as plain ints, numba would compile a copy for each
 
 
 class Extras(NamedTuple):
-    """What intervals cannot say, by extra: prefix and suffix are strings, the others lists with their starts.
+    """What intervals cannot express, by extra: prefix and suffix are strings, the others lists with their starts.
 
     ``letters`` holds the code points of all strings, string s from ``letter_starts[s]`` on.
     ``excluded`` are ranks; the rank of string s is s + 1.
@@ -50,11 +50,11 @@ class Extras(NamedTuple):
 class Forms(NamedTuple):
     """Distinct forms, grouped for the search.
 
-    Forms of one *signature* have the same attributes and where one asks for a single value, all ask for the same.
-    They stand together from ``form_starts[signature]`` on, by the low end of their first open cell, ascending,
+    Forms of one *signature* have the same attributes, and where one requires a single value, all require the same.
+    They are consecutive from ``form_starts[signature]`` on, by the low end of their first open cell, ascending,
     then by its high end, descending. Along them, ``reach`` and ``least`` are the highest and the lowest high end so far,
-    ``same_low`` is the first form with the same low end, and ``plain`` says that the forms of the signature
-    differ in this one interval alone. ``table`` finds a signature by its cells.
+    ``same_low`` is the first form with the same low end, and ``plain`` means that the forms of the signature
+    differ only in this interval. ``table`` finds a signature by its cells.
     ``shape_of`` leaves the values out; ``within`` lists from ``within_starts[shape]`` on the shapes that can cover it.
     """
 
@@ -79,7 +79,7 @@ class Forms(NamedTuple):
 
 @compiled
 def candidates(forms: Forms, form: Place, shape: Place, scratch: Int32s) -> tuple[Place, Place, Place]:
-    """Give the range of forms of one shape that may cover a form, and the form's cell to compare first, or -1."""
+    """Return the range of forms of one shape that may cover a form, and the form's cell to compare first, or -1."""
     whole = forms.cells[forms.starts[form] : forms.starts[form + 1]]
     part = forms.shape_cells[forms.shape_starts[shape] : forms.shape_starts[shape + 1]]
     at, first = 0, -1
@@ -112,7 +112,7 @@ def candidates(forms: Forms, form: Place, shape: Place, scratch: Int32s) -> tupl
 
 @compiled
 def form_covers(starts: Int64s, cells: Int32s, extras: Extras, wide: Place, narrow: Place) -> bool:
-    """Tell whether one form covers another, cell by cell."""
+    """Return whether one form covers another, cell by cell."""
     at, end = starts[narrow], starts[narrow + 1]
     for cell in range(starts[wide], starts[wide + 1]):
         attribute = cells[cell, ATTRIBUTE]
@@ -160,7 +160,9 @@ def direct_edges(forms: Forms, extras: Extras) -> Int32s:
                 high = np.int64(forms.cells[forms.starts[form] + first, HIGH])
                 near = _nearest_intervals(forms, extras, form, high, begin, end, nearest, near)
                 continue
-            for other in range(end - 1, begin - 1, -1):  # the narrow ones first: most others cover them, one test each
+            for other in range(
+                end - 1, begin - 1, -1
+            ):  # narrow ones first: most others cover them and need only one test
                 if other != form and form_covers(forms.starts, forms.cells, extras, other, form):
                     near = _keep_nearest(forms, extras, nearest, near, other)
         if size + near > len(edges):
@@ -179,10 +181,10 @@ def direct_edges(forms: Forms, extras: Extras) -> Int32s:
 def _nearest_intervals(
     forms: Forms, extras: Extras, form: Place, high: Place, begin: Place, end: Place, nearest: Int32s, near: Place
 ) -> Place:
-    """Go through forms that differ in one interval alone, from the highest low end down, and keep the nearest.
+    """Scan forms that differ in one interval only, from the highest low end down, and keep the nearest.
 
-    Each step takes the lowest high end that is high enough among equal low ends;
-    it is worth keeping only if it is below the best so far, and the walk ends where none before can be.
+    Each step takes the lowest high end that is high enough among equal low ends, and keeps it if it is below the best.
+    The scan ends where no earlier form can be better.
     """
     best: Place = np.int64(TOP) + 1
     at = end - 1
@@ -195,14 +197,14 @@ def _nearest_intervals(
                 low = middle + 1
             else:
                 up = middle
-        found = low - 1
-        if found == form:
-            found -= 1
-        if found >= first and forms.first_high[found] < best:
-            if not form_covers(forms.starts, forms.cells, extras, found, form):
+        candidate = low - 1
+        if candidate == form:
+            candidate -= 1
+        if candidate >= first and forms.first_high[candidate] < best:
+            if not form_covers(forms.starts, forms.cells, extras, candidate, form):
                 break  # all are of another kind
-            best = np.int64(forms.first_high[found])
-            near = _keep_nearest(forms, extras, nearest, near, found)
+            best = np.int64(forms.first_high[candidate])
+            near = _keep_nearest(forms, extras, nearest, near, candidate)
         at = first - 1
     return near
 
@@ -223,7 +225,7 @@ def _keep_nearest(forms: Forms, extras: Extras, nearest: Int32s, near: Place, ne
 
 @compiled
 def _implies(extras: Extras, cells: Int32s, narrow: Place, wide: Place) -> bool:
-    """Decide what `normal.implies` decides, on cells."""
+    """Return what `normal.implies` returns, for cells."""
     kind, low, high = cells[wide, KIND], np.int64(cells[narrow, LOW]), np.int64(cells[narrow, HIGH])
     if kind == ANY:
         return True
@@ -238,7 +240,7 @@ def _implies(extras: Extras, cells: Int32s, narrow: Place, wide: Place) -> bool:
 def _extra_implies(extras: Extras, narrow: Place, wide: Place, low: Place, high: Place, kind: Place) -> bool:
     if kind == STRING and low == high:
         return _admits(extras, wide, low)
-    if kind == STRING and not _frames(extras, narrow, wide):
+    if kind == STRING and not _pattern_implies(extras, narrow, wide):
         return False
     for at in range(extras.excluded_starts[wide], extras.excluded_starts[wide + 1]):
         value = extras.excluded[at]
@@ -250,19 +252,19 @@ def _extra_implies(extras: Extras, narrow: Place, wide: Place, low: Place, high:
 
 
 @compiled
-def _frames(extras: Extras, narrow: Place, wide: Place) -> bool:
-    """Tell whether prefix, suffix and parts of one extra are within those of another."""
-    if not _stands(extras, extras.prefix[narrow], extras.prefix[wide], START):
+def _pattern_implies(extras: Extras, narrow: Place, wide: Place) -> bool:
+    """Return whether the prefix, suffix and parts of ``narrow`` imply those of ``wide``."""
+    if not _has_part(extras, extras.prefix[narrow], extras.prefix[wide], START):
         return False
-    if not _stands(extras, extras.suffix[narrow], extras.suffix[wide], END):
+    if not _has_part(extras, extras.suffix[narrow], extras.suffix[wide], END):
         return False
     for at in range(extras.part_starts[wide], extras.part_starts[wide + 1]):
         part = extras.parts[at]
-        found = _stands(extras, extras.prefix[narrow], part, ANYWHERE)
-        found = found or _stands(extras, extras.suffix[narrow], part, ANYWHERE)
+        implied = _has_part(extras, extras.prefix[narrow], part, ANYWHERE)
+        implied = implied or _has_part(extras, extras.suffix[narrow], part, ANYWHERE)
         for other in range(extras.part_starts[narrow], extras.part_starts[narrow + 1]):
-            found = found or _stands(extras, extras.parts[other], part, ANYWHERE)
-        if not found:
+            implied = implied or _has_part(extras, extras.parts[other], part, ANYWHERE)
+        if not implied:
             return False
     return True
 
@@ -277,21 +279,21 @@ def _excludes(extras: Extras, extra: Place, value: Place) -> bool:
 
 @compiled
 def _admits(extras: Extras, extra: Place, value: Place) -> bool:
-    """Tell whether an extra of strings lets the string of this rank pass."""
+    """Return whether the string of this rank satisfies an extra of strings."""
     string = value - 1
-    if not _stands(extras, string, extras.prefix[extra], START):
+    if not _has_part(extras, string, extras.prefix[extra], START):
         return False
-    if not _stands(extras, string, extras.suffix[extra], END):
+    if not _has_part(extras, string, extras.suffix[extra], END):
         return False
     for at in range(extras.part_starts[extra], extras.part_starts[extra + 1]):
-        if not _stands(extras, string, extras.parts[at], ANYWHERE):
+        if not _has_part(extras, string, extras.parts[at], ANYWHERE):
             return False
     return not _excludes(extras, extra, value)
 
 
 @compiled
-def _stands(extras: Extras, string: Place, part: Place, place: Place) -> bool:
-    """Tell whether a string has a part at its start, at its end or anywhere."""
+def _has_part(extras: Extras, string: Place, part: Place, place: Place) -> bool:
+    """Return whether a string has a part at its start, at its end or anywhere."""
     first, begin = extras.letter_starts[string], extras.letter_starts[part]
     size = extras.letter_starts[part + 1] - begin
     last = extras.letter_starts[string + 1] - size

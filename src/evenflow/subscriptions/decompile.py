@@ -1,4 +1,4 @@
-"""A segment back into predicates: what an index is rebuilt from, so that it need not keep its source beside itself."""
+"""Turn a segment back into predicates, so that an index can be rebuilt without keeping its source."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import numpy.typing as npt
 from evenflow.subscriptions import columns as op
 from evenflow.subscriptions.axes import ANYTHING, NUMBERS, Axis
 from evenflow.subscriptions.columns import Bools, Int32s, Int64s, Predicates
-from evenflow.subscriptions.segment import Block, Run, Segment
+from evenflow.subscriptions.segment import Block, Segment, SortedRun
 
 Column = npt.NDArray[Any]  # of any number type: Predicates fixes the types at the end
 
 
 def decompile(segment: Segment, alive: Bools) -> tuple[Predicates, Int32s, Int64s]:
-    """Give one subscription per row that still has members, the members, and where each row's members begin.
+    """Return one subscription for each row that still has members, the members, and where each row's members begin.
 
     Parameters
     ----------
     alive
-        For every member number whether it is still wanted.
+        Which member numbers are still in the index.
     """
-    both: list[Run | Block] = [*segment.runs, *segment.blocks]
-    parts = [_Part(segment, part) for part in sorted(both, key=lambda part: int(part.members_at[0]))]
+    both: list[SortedRun | Block] = [*segment.runs, *segment.blocks]
+    parts = [_SegmentRows(segment, part) for part in sorted(both, key=lambda part: int(part.members_at[0]))]
     counts = np.concatenate([np.zeros(1, dtype=np.int64), *(part.members_kept(alive) for part in parts)])
     keep = counts[1:] > 0
     first = np.r_[0, np.cumsum(counts[1:][keep])]
@@ -36,10 +36,10 @@ def decompile(segment: Segment, alive: Bools) -> tuple[Predicates, Int32s, Int64
     return predicates.only(np.flatnonzero(keep)), numbers, first
 
 
-class _Part:
+class _SegmentRows:
     """A run or a block, as rows of terms (owner, axis, low, high, extra, pattern)."""
 
-    def __init__(self, segment: Segment, part: Run | Block) -> None:
+    def __init__(self, segment: Segment, part: SortedRun | Block) -> None:
         self.segment, self.part = segment, part
         self.rows = len(part.members_at) - 1
 
@@ -53,19 +53,19 @@ class _Part:
         owner = np.arange(size)
         group = np.repeat(np.arange(part.keys.count), np.diff(part.group_starts))
         codes = part.keys.codes()[group]
-        found: list[tuple[Column, ...]] = []
+        terms: list[tuple[Column, ...]] = []
         no = np.zeros(size, dtype=np.int64)
         for level, axis in enumerate(part.keys.axes):
-            found.append((owner, no + axis, codes[:, level], codes[:, level], no, no - 1))
-        if isinstance(part, Run):
+            terms.append((owner, no + axis, codes[:, level], codes[:, level], no, no - 1))
+        if isinstance(part, SortedRun):
             if part.axis >= 0:
                 top = self.segment.axes[part.axis].top
                 place = part.rows & 0xFFFFFFFF
                 low, high = (no, top - place) if part.falling else (place, no + top)
-                found.append((owner, no + part.axis, low, high, no, no - 1))
+                terms.append((owner, no + part.axis, low, high, no, no - 1))
         else:
-            found.append(self._block_terms(part))
-        columns = [np.concatenate([no[:0], *(f[i] for f in found)]).astype(np.int64) for i in range(6)]
+            terms.append(self._block_terms(part))
+        columns = [np.concatenate([no[:0], *(f[i] for f in terms)]).astype(np.int64) for i in range(6)]
         return columns[0] + base, *columns[1:]
 
     def _block_terms(self, block: Block) -> tuple[Column, ...]:
@@ -91,7 +91,7 @@ def _predicates(axes: list[Axis], count: int, terms: list[Column]) -> Predicates
     for number, axis in enumerate(axes):
         owner, _, low, high, extra, pattern = (column[order[bounds[number] : bounds[number + 1]]] for column in terms)
         name = attributes[axis.attribute]
-        rows += [_full(found, name) for found in _axis_rows(axis, owner, low, high, extra == 1, pattern, texts)]
+        rows += [_full(row, name) for row in _axis_rows(axis, owner, low, high, extra == 1, pattern, texts)]
     columns = [np.concatenate([r[i] for r in rows]) if rows else np.zeros(0) for i in range(6)]
     by_owner = np.argsort(columns[0], kind="stable")
     owner, attribute, operator, near, rest, text = (column[by_owner] for column in columns)
@@ -108,8 +108,8 @@ def _predicates(axes: list[Axis], count: int, terms: list[Column]) -> Predicates
     )
 
 
-def _full(found: tuple[Column, Column | int, Column, Column, Column], name: int) -> tuple[Column, ...]:
-    owner, operator, near, rest, text = found
+def _full(row: tuple[Column, Column | int, Column, Column, Column], name: int) -> tuple[Column, ...]:
+    owner, operator, near, rest, text = row
     return owner, np.full(len(owner), name), np.broadcast_to(np.asarray(operator), len(owner)), near, rest, text
 
 
@@ -121,9 +121,9 @@ def _axis_rows(
         none = np.zeros(len(who), dtype=np.int64)
         near = none if point is None else axis.points[point]
         rest = none if point is None or axis.rest is None else axis.rest[point]
-        found.append((who, operator, near, rest, none - 1 if text is None else text))
+        out_rows.append((who, operator, near, rest, none - 1 if text is None else text))
 
-    found: list[tuple[Column, Column | int, Column, Column, Column]] = []
+    out_rows: list[tuple[Column, Column | int, Column, Column, Column]] = []
     point = ~extra & (low == high) & (low & 1 == 1)
     out = extra & (pattern < 0)
     if axis.family == ANYTHING:
@@ -145,4 +145,4 @@ def _axis_rows(
         codes = np.array([code for code, _ in axis.patterns] or [0], dtype=np.int64)
         words = np.array([texts.setdefault(text, len(texts)) for _, text in axis.patterns] or [0], dtype=np.int64)
         rows(tried, codes[pattern[tried]], None, words[pattern[tried]])
-    return found
+    return out_rows

@@ -1,7 +1,6 @@
-"""Files of subscriptions and publications: one per line, plain or gzip, every malformed line reported.
+"""Read files of subscriptions and publications, plain or gzip, and report every malformed line.
 
-A line of subscriptions is ``id<TAB>subscription``, a line of publications is a publication.
-Blank lines and lines that start with ``#`` say nothing.
+A line is ``id<TAB>subscription`` or a publication; blank lines and lines that start with ``#`` are skipped.
 """
 
 from __future__ import annotations
@@ -15,21 +14,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
+import pyarrow as pa
 
 from evenflow.errors import BadInput
-from evenflow.subscriptions.columns import Predicates, Reading, read_lines
-from evenflow.subscriptions.ids import ranks
-from evenflow.subscriptions.language import LanguageError, Value, parse_publication, parse_subscription
+from evenflow.subscriptions.columns import Predicates, read_lines
+from evenflow.subscriptions.ids import ascending_order
+from evenflow.subscriptions.language import LanguageError, Value, parse_publication
 
 STANDARD_INPUT = "-"
 _GZIP = b"\x1f\x8b"
-_MANY = 4096
-_AT_ONCE = 1 << 20  # lines that are read together; an Arrow array of strings ends at 2 GiB
+_AT_ONCE = 1 << 20  # lines that are parsed together; an Arrow array of strings holds at most 2 GiB
 
 
-class Fault(NamedTuple):
-    """What is wrong with a line, and where; lines and columns count from 1, columns count characters."""
+class LineFault(NamedTuple):
+    """What is wrong with a line, and where; lines and columns (in characters) count from 1."""
 
     file: str
     line: int
@@ -41,7 +39,7 @@ class Fault(NamedTuple):
 
 
 class MalformedLines(BadInput):
-    """Lines that cannot be read, all of them.
+    """All lines of some files that cannot be read.
 
     Parameters
     ----------
@@ -49,7 +47,7 @@ class MalformedLines(BadInput):
         One for each malformed line.
     """
 
-    def __init__(self, faults: Sequence[Fault]) -> None:
+    def __init__(self, faults: Sequence[LineFault]) -> None:
         super().__init__(f"{len(faults)} malformed lines", "the grammar of docs/subscriptions.md", faults[0].file)
         self.args = (list(faults),)
         self.faults = list(faults)
@@ -62,28 +60,28 @@ class MalformedLines(BadInput):
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionFile:
-    """The subscriptions of a file in columns, ascending by id, and what was wrong with the other lines."""
+    """The subscriptions of a file in columns, ascending by id, and the faults of the other lines."""
 
     ids: list[str]
     predicates: Predicates
-    faults: list[Fault]
+    faults: list[LineFault]
 
 
 @dataclass(frozen=True, slots=True)
 class PublicationFile:
-    """The publications of a file in their order, and what was wrong with the other lines."""
+    """The publications of a file in their order, and the faults of the other lines."""
 
     publications: list[dict[str, Value]]
-    faults: list[Fault]
+    faults: list[LineFault]
 
 
 def refuse_faults(*files: SubscriptionFile | PublicationFile) -> None:
-    """Refuse files with malformed lines.
+    """Raise an error if files have malformed lines.
 
     Raises
     ------
     MalformedLines
-        If there are any, with all of them.
+        With all malformed lines.
     """
     faults = [fault for file in files for fault in file.faults]
     if faults:
@@ -105,42 +103,30 @@ def read_subscriptions(path: str) -> SubscriptionFile:
         identifier, tab, text = line.partition("\t")
         if not tab or not identifier:
             faults.append(
-                Fault(name, number, 1, "expected an id, a tab and a subscription, found no " + ("id" if tab else "tab"))
+                LineFault(
+                    name, number, 1, "expected an id, a tab and a subscription, found no " + ("id" if tab else "tab")
+                )
             )
         elif seen.setdefault(identifier, number) != number:
             message = (
                 f"the id {_shown(identifier)} is that of line {seen[identifier]} too, expected one subscription per id"
             )
-            faults.append(Fault(name, number, 1, message))
+            faults.append(LineFault(name, number, 1, message))
         else:
             ids.append(identifier)
             texts.append(text.rstrip(" \t\r"))
             places.append((number, len(identifier) + 1))
-    order = np.argsort(ranks(ids)).tolist()
+    order = ascending_order(pa.array(ids, pa.string())).tolist()
     parts, good = [Predicates.of([])], []
     for start in range(0, len(order), _AT_ONCE):
         chosen = order[start : start + _AT_ONCE]
-        reading = _read([texts[number] for number in chosen])
+        reading = read_lines([texts[number] for number in chosen])
         parts.append(reading.predicates)
         good += [ids[chosen[row]] for row in reading.good.tolist()]
         for row, fault in reading.faults.items():
             number, before = places[chosen[row]]
-            faults.append(Fault(name, number, before + fault.column, fault.message))
-    return SubscriptionFile(good, Predicates.joined(parts), sorted(faults))
-
-
-def _read(texts: list[str]) -> Reading:
-    """Read a few subscriptions one by one: Arrow takes longer to load than they take to read."""
-    if len(texts) >= _MANY:
-        return read_lines(texts)
-    good, subscriptions, faults = [], [], {}
-    for row, text in enumerate(texts):
-        try:
-            subscriptions.append(parse_subscription(text))
-            good.append(row)
-        except LanguageError as error:
-            faults[row] = error
-    return Reading(Predicates.of(subscriptions), np.array(good, dtype=np.int64), faults)
+            faults.append(LineFault(name, number, before + fault.column, fault.message))
+    return SubscriptionFile(good, Predicates.concat(parts), sorted(faults))
 
 
 def read_publications(path: str) -> PublicationFile:
@@ -157,18 +143,18 @@ def read_publications(path: str) -> PublicationFile:
         try:
             publications.append(parse_publication(line))
         except LanguageError as error:
-            faults.append(Fault(name, number, error.column, error.message))
+            faults.append(LineFault(name, number, error.column, error.message))
     return PublicationFile(publications, sorted(faults))
 
 
-def _lines(path: str) -> tuple[str, list[tuple[int, str]], list[Fault]]:
-    """Give the name of a file, the lines that say something, and faults of encoding.
+def _lines(path: str) -> tuple[str, list[tuple[int, str]], list[LineFault]]:
+    """Return the name of a file, its lines without blanks and comments, and its encoding faults.
 
     Only the line feed ends a line: strings may hold every other character, such as U+2028.
     """
     name = "standard input" if path == STANDARD_INPUT else path
     data = _content(path, name).removeprefix(codecs.BOM_UTF8)
-    faults: list[Fault] = []
+    faults: list[LineFault] = []
     try:
         lines = data.decode().split("\n")
     except UnicodeDecodeError:
@@ -179,7 +165,7 @@ def _lines(path: str) -> tuple[str, list[tuple[int, str]], list[Fault]]:
             except UnicodeDecodeError as error:
                 column = len(line[: error.start].decode()) + 1
                 if not line.startswith(b"#"):
-                    faults.append(Fault(name, number, column, f"the byte 0x{line[error.start]:02x} is not UTF-8"))
+                    faults.append(LineFault(name, number, column, f"the byte 0x{line[error.start]:02x} is not UTF-8"))
                 lines.append("")
     return name, [(n, line) for n, line in enumerate(lines, start=1) if line.strip() and line[0] != "#"], faults
 

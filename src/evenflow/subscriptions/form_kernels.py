@@ -1,8 +1,8 @@
-"""The loops that make normal forms of many subscriptions and find equal ones, compiled (extra ``fast``).
+"""Compiled kernels (extra ``fast``) that build the normal forms of many subscriptions and group equal ones.
 
 A *form* is a row of *cells* (attribute, kind, low, high, extra), ascending by attribute; numbers and strings are ranks.
 Row r has the cells ``starts[r]`` to ``starts[r + 1]``.
-Indices are 64-bit throughout, zero included: for each other type of an argument numba compiles a function once more.
+All indices are 64-bit, zero included: numba compiles a function again for each new argument type.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def compiled(function: F) -> F:
-    """Compile a function when it is first called, and keep it on disk."""
+    """Compile a function at its first call and cache it on disk."""
     return cast("F", numba.njit(cache=True, nogil=True)(function))
 
 
-class Rows(NamedTuple):
+class PredicateRows(NamedTuple):
     """Predicates without exclusion or pattern, as in `columns.Predicates`.
 
     ``place`` is the number operand as an index into ``same``, ``before`` and ``after``, which have its rank
@@ -51,12 +51,12 @@ class Rows(NamedTuple):
 
 @compiled
 def merge_rows(
-    rows: Rows, hard_owner: Int32s, hard: Int32s, table: Int32s, starts: Int64s, cells: Int32s, form: Int32s
+    rows: PredicateRows, hard_owner: Int32s, hard: Int32s, table: Int32s, starts: Int64s, cells: Int32s, form: Int32s
 ) -> int:
-    """Merge the rows and the hard cells of each owner into one cell per attribute, and keep what is new.
+    """Merge the rows and the hard cells of each owner into one cell per attribute, and keep distinct forms.
 
     ``starts`` and ``cells`` become the distinct forms, ``form`` the form of each owner, -1 where it contradicts itself.
-    Gives the number of forms.
+    Return the number of forms.
     """
     count = 0
     row, hard_row = ZERO, ZERO
@@ -74,18 +74,18 @@ def merge_rows(
             at, fits = _merge(cells, first, at, hard, hard_row)
             hard_row += 1
             possible &= fits
-        found = find(starts, cells, table, cells[first:at]) if possible else -1
-        if possible and found < 0:
-            table[-1 - found] = count
-            found = count
+        known = find(starts, cells, table, cells[first:at]) if possible else -1
+        if possible and known < 0:
+            table[-1 - known] = count
+            known = count
             count += 1
             starts[count] = at
-        form[mine] = found
+        form[mine] = known
     return count
 
 
 @compiled
-def _read(rows: Rows, row: Place, new: Int32s) -> None:
+def _read(rows: PredicateRows, row: Place, new: Int32s) -> None:
     """Turn a predicate without exclusion or pattern into a cell."""
     code, place = rows.operator[row], rows.place[row]
     new[0, ATTRIBUTE] = rows.attribute[row]
@@ -113,9 +113,9 @@ def _read(rows: Rows, row: Place, new: Int32s) -> None:
 
 @compiled
 def _merge(cells: Int32s, first: Place, at: Place, new: Int32s, row: Place) -> tuple[Place, bool]:
-    """Put a cell among those from ``first`` to ``at``, which ascend by attribute.
+    """Insert a cell among those from ``first`` to ``at``, which ascend by attribute.
 
-    Gives where they now end, and whether something satisfies the attribute's cell.
+    Return where they now end, and whether any value satisfies the attribute's cell.
     """
     slot = at
     while slot > first and cells[slot - 1, ATTRIBUTE] > new[row, ATTRIBUTE]:
@@ -170,7 +170,7 @@ def _same(a: Int32s, b: Int32s) -> bool:
 
 @compiled
 def find(starts: Int64s, cells: Int32s, table: Int32s, wanted: Int32s) -> int:
-    """Find a group by its cells; if there is none, give -1 - the place in the table where it would go."""
+    """Find a group by its cells; if there is none, return -1 - the place in the table where it would go."""
     mask = np.uint64(len(table) - 1)
     at = _hash(wanted) & mask
     while table[at] >= 0:
@@ -189,11 +189,11 @@ def group_rows(starts: Int64s, cells: Int32s, table: Int32s, group: Int32s, chos
     """
     count = 0
     for row in range(len(starts) - 1):
-        found = find(starts, cells, table, cells[starts[row] : starts[row + 1]])
-        if found >= 0:
-            group[row] = group[found]
+        known = find(starts, cells, table, cells[starts[row] : starts[row + 1]])
+        if known >= 0:
+            group[row] = group[known]
         else:
-            table[-1 - found] = row
+            table[-1 - known] = row
             group[row] = count
             chosen[count] = row
             count += 1
@@ -207,11 +207,11 @@ def group_rows(starts: Int64s, cells: Int32s, table: Int32s, group: Int32s, chos
 def shapes_within(starts: Int64s, cells: Int32s, table: Int32s, within_starts: Int64s) -> Int32s:
     """List for each shape the shapes with some of its attributes, open where it is open.
 
-    A shape is cells (attribute, whether a single value is asked for).
-    Either all its parts are looked up, or all shapes are tried, whichever is less.
+    A shape is a row of cells (attribute, whether it requires a single value).
+    Either all its parts are looked up, or all shapes are tried, whichever is fewer.
     """
     shapes = len(starts) - 1
-    found = np.empty(max(16, shapes), dtype=np.int32)
+    within = np.empty(max(16, shapes), dtype=np.int32)
     size = 0
     scratch = np.empty((len(cells) + 1, 2), dtype=np.int32)
     for shape in range(shapes):
@@ -227,20 +227,20 @@ def shapes_within(starts: Int64s, cells: Int32s, table: Int32s, within_starts: I
             else:
                 other = number if _is_within(cells[starts[number] : starts[number + 1]], mine) else -1
             if other >= 0:
-                if size == len(found):
+                if size == len(within):
                     wider = np.empty(2 * size, dtype=np.int32)
                     for i in range(size):
-                        wider[i] = found[i]
-                    found = wider
-                found[size] = other
+                        wider[i] = within[i]
+                    within = wider
+                within[size] = other
                 size += 1
     within_starts[shapes] = size
-    return found[:size]
+    return within[:size]
 
 
 @compiled
 def _part_of(shape: Int32s, number: int, scratch: Int32s) -> Int32s:
-    """Read a number as the choice, for each attribute, between leaving it out, open and a single value."""
+    """Decode a number into one choice per attribute: left out, open, or a single value."""
     size = 0
     for cell in range(len(shape)):
         choice = number % (2 + shape[cell, 1])

@@ -1,6 +1,6 @@
-"""The normal forms of many subscriptions in columns, distinct and grouped, as the covering kernels want them.
+"""The normal forms of many subscriptions in columns, distinct and grouped for the covering kernels.
 
-Everything is exact: numbers become ranks in the order of `normal`, strings become numbers that only equality reads.
+Everything is exact: numbers become ranks in the order of `normal`, strings become numbers that are only tested for equality.
 Attributes with an exclusion or a string pattern go through `normal` itself, once per distinct combination;
 all others, which are most, stay in numpy.
 """
@@ -12,19 +12,32 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from evenflow.subscriptions import columns as op
 from evenflow.subscriptions import form_kernels as kernels
-from evenflow.subscriptions.columns import Bools, Floats, Int32s, Int64s, Predicates, split_number
+from evenflow.subscriptions.columns import (
+    Bools,
+    Exact,
+    Int32s,
+    Int64s,
+    Predicates,
+    join_exact,
+    predicates_of,
+    split_number,
+)
 from evenflow.subscriptions.covering_kernels import Extras, Forms
-from evenflow.subscriptions.form_kernels import ANY, NUMBER, STRING, TOP, Rows
-from evenflow.subscriptions.language import Subscription
-from evenflow.subscriptions.normal import EXACT, Constraint, Numbers, Strings, normalize, predecessor, successor
-from evenflow.subscriptions.rows import predicates_of
+from evenflow.subscriptions.form_kernels import ANY, NUMBER, STRING, TOP, PredicateRows
+from evenflow.subscriptions.language import EXACT, Subscription
+from evenflow.subscriptions.normal import (
+    Constraint,
+    NumberConstraint,
+    StringConstraint,
+    normalize,
+    predecessor,
+    successor,
+)
 
 _HARD = np.isin(np.arange(14), [op.NEQ, op.PREFIX, op.SUFFIX, op.CONTAINS, op.UNEQUAL])
-Exact = npt.NDArray[np.complex128]  # numbers as float64 and rest, which numpy orders in turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +50,7 @@ class FormsOf:
 
 
 def forms_of(predicates: Predicates) -> FormsOf:
-    """Bring many subscriptions into normal form and group the equal ones."""
+    """Return the distinct normal forms of many subscriptions."""
     hard = _hard_rows(predicates)
     groups = _HardGroups(predicates, np.flatnonzero(hard))
     rows, points = _soft_rows(predicates, np.flatnonzero(~hard) if hard.any() else slice(None), groups.numbers())
@@ -50,19 +63,19 @@ def forms_of(predicates: Predicates) -> FormsOf:
     return FormsOf(np.append(place, np.int32(-1))[form], forms, groups.extras(points))
 
 
-def _soft_rows(predicates: Predicates, chosen: Int64s | slice, more: Exact) -> tuple[Rows, Exact]:
-    """Rank the numbers that the chosen rows compare with, their neighbours, and some more; give rows and numbers."""
+def _soft_rows(predicates: Predicates, chosen: Int64s | slice, more: Exact) -> tuple[PredicateRows, Exact]:
+    """Return the chosen rows with ranks in place of numbers, and the ranked numbers, which include ``more``."""
     operator = predicates.operator[chosen]
     compared = (operator >= op.EQUAL) & (operator < op.NUMBER)
-    values = _joined(predicates.number[chosen][compared] + 0.0, predicates.rest[chosen][compared])
+    values = join_exact(predicates.number[chosen][compared] + 0.0, predicates.rest[chosen][compared])
     distinct, inverse = _unique(values)
     place = np.zeros(len(operator), dtype=np.int32)
     place[compared] = inverse
     before, after = _next(distinct, up=False), _next(distinct, up=True)
-    points, _ = _unique(np.concatenate([_joined(np.array([-np.inf, np.inf]), 0), distinct, before, after, more]))
+    points, _ = _unique(np.concatenate([join_exact(np.array([-np.inf, np.inf]), 0), distinct, before, after, more]))
     same, low, high = (_rank(points, value) for value in (distinct, before, after))
     columns = (predicates.owner[chosen], predicates.attribute[chosen], operator, predicates.text[chosen])
-    return Rows(*columns, place, same, low, high, (0, len(points) - 1)), points
+    return PredicateRows(*columns, place, same, low, high, (0, len(points) - 1)), points
 
 
 def _hard_rows(predicates: Predicates) -> Bools:
@@ -74,19 +87,12 @@ def _hard_rows(predicates: Predicates) -> Bools:
     return np.isin(key, key[hard])
 
 
-def _joined(number: Floats, rest: npt.ArrayLike) -> Exact:
-    joined = np.zeros(len(number), dtype=np.complex128)
-    joined.real = number
-    joined.imag = rest
-    return joined
-
-
 def _unique(values: Exact) -> tuple[Exact, Int64s]:
     if values.imag.any():
         distinct, inverse = np.unique(values, return_inverse=True)
         return distinct, inverse
-    reals, inverse = np.unique(values.real, return_inverse=True)  # the usual case, at a fraction of the time
-    return _joined(reals, 0), inverse
+    reals, inverse = np.unique(values.real, return_inverse=True)  # the common case, much faster
+    return join_exact(reals, 0), inverse
 
 
 def _rank(points: Exact, values: Exact) -> Int32s:
@@ -97,21 +103,21 @@ def _rank(points: Exact, values: Exact) -> Int32s:
 
 def _split(values: Sequence[float]) -> Exact:
     pairs = [split_number(value) for value in values]
-    return _joined(np.array([near for near, _ in pairs], dtype=np.float64), [rest for _, rest in pairs])
+    return join_exact(np.array([near for near, _ in pairs], dtype=np.float64), [rest for _, rest in pairs])
 
 
 def _next(value: Exact, *, up: bool) -> Exact:
     after = np.nextafter(value.real, np.inf if up else -np.inf) + 0.0
-    found = _joined(after, 0)
-    large = np.flatnonzero(np.abs(value.real) >= EXACT)  # here integers lie between the floats
+    neighbours = join_exact(after, 0)
+    large = np.flatnonzero(np.abs(value.real) >= EXACT)  # where there are integers between the floats
     step = successor if up else predecessor
     if len(large):
-        found[large] = _split([step(int(v.real) + int(v.imag)) for v in value[large].tolist()])
-    return found
+        neighbours[large] = _split([step(int(v.real) + int(v.imag)) for v in value[large].tolist()])
+    return neighbours
 
 
 class _HardGroups:
-    """Attributes of subscriptions with an exclusion or a pattern, each brought into normal form by `normal`."""
+    """Attributes of subscriptions with an exclusion or a pattern; `normal` makes their normal form."""
 
     def __init__(self, predicates: Predicates, rows: Int64s) -> None:
         order = np.lexsort((predicates.attribute[rows], predicates.owner[rows]))
@@ -122,43 +128,43 @@ class _HardGroups:
         self._owner, self._attribute = self._owner[first], self._attribute[first]
         parts = list(predicates_of(predicates, rows))
         memo: dict[tuple[int, ...], Constraint | None] = {}
-        self._found: list[Constraint | None] = []
+        self._constraints: list[Constraint | None] = []
         bounds = [*first.tolist(), len(rows)]
         for begin, end in pairwise(bounds):
             key = tuple(map(id, parts[begin:end]))
             if key not in memo:
                 normal = normalize(Subscription(tuple(parts[begin:end])))
                 memo[key] = None if normal is None else next(iter(normal.values()))
-            self._found.append(memo[key])
+            self._constraints.append(memo[key])
         self._codes: dict[tuple[object, ...], int] = {}
-        self._code = [self._code_of(c) for c in self._found]
+        self._code = [self._code_of(c) for c in self._constraints]
 
     def _code_of(self, constraint: Constraint | None) -> int:
-        """Give a number to what intervals cannot say; 0 is nothing."""
-        if isinstance(constraint, Numbers) and constraint.excluded:
+        """Return the number of what intervals cannot express, 0 for nothing."""
+        if isinstance(constraint, NumberConstraint) and constraint.excluded:
             key: tuple[object, ...] = (constraint.excluded,)
-        elif isinstance(constraint, Strings) and constraint != Strings() and constraint.equal is None:
+        elif isinstance(constraint, StringConstraint) and constraint != StringConstraint() and constraint.equal is None:
             key = (constraint.prefix, constraint.suffix, constraint.parts, constraint.excluded)
         else:
             return 0
         return self._codes.setdefault(key, len(self._codes) + 1)
 
     def numbers(self) -> Exact:
-        """Give every number that a rank is needed for."""
-        found = [c for c in dict.fromkeys(self._found) if isinstance(c, Numbers)]
-        return _split([x for c in found for x in (c.low, c.high, *c.excluded)])
+        """Return all numbers that need a rank."""
+        constraints = [c for c in dict.fromkeys(self._constraints) if isinstance(c, NumberConstraint)]
+        return _split([x for c in constraints for x in (c.low, c.high, *c.excluded)])
 
     def cells(self, points: Exact) -> tuple[Int32s, Int32s]:
-        """Give the owners and their cells; what is impossible has its ends crossed."""
+        """Return the owners and their cells; a cell that nothing satisfies has its low end above its high end."""
         numbers = {text: number for number, text in enumerate(self._texts)}
-        cells = np.zeros((len(self._found), 5), dtype=np.int32)
+        cells = np.zeros((len(self._constraints), 5), dtype=np.int32)
         cells[:, 0] = self._attribute
-        ends = [x for c in self._found if isinstance(c, Numbers) for x in (c.low, c.high)]
+        ends = [x for c in self._constraints if isinstance(c, NumberConstraint) for x in (c.low, c.high)]
         ranks = iter(_rank(points, _split(ends)).tolist())
-        for cell, constraint in zip(cells, self._found, strict=True):
-            if isinstance(constraint, Numbers):
+        for cell, constraint in zip(cells, self._constraints, strict=True):
+            if isinstance(constraint, NumberConstraint):
                 cell[1:4] = NUMBER, next(ranks), next(ranks)
-            elif isinstance(constraint, Strings) and constraint.equal is not None:
+            elif isinstance(constraint, StringConstraint) and constraint.equal is not None:
                 cell[1:4] = STRING, numbers[constraint.equal] + 1, numbers[constraint.equal] + 1
             else:
                 cell[1:4] = STRING, 0, -1 if constraint is None else TOP
@@ -198,12 +204,12 @@ class _HardGroups:
 
 
 def _table(count: int) -> Int32s:
-    """Make an empty hash table, at most half of which will be used."""
+    """Return an empty hash table, at most half of which will be used."""
     return np.full(1 << max(4, (2 * count).bit_length()), -1, dtype=np.int32)
 
 
 def _grouped(starts: Int64s, cells: Int32s) -> tuple[Int32s, Int32s, Int32s]:
-    """Give the group of each row of cells, the first row of each group, and the table that finds a group."""
+    """Return the group of each row of cells, the first row of each group, and the table that finds a group."""
     count = len(starts) - 1
     table = _table(count)
     group, chosen = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
@@ -212,7 +218,7 @@ def _grouped(starts: Int64s, cells: Int32s) -> tuple[Int32s, Int32s, Int32s]:
 
 
 def _taken(starts: Int64s, cells: Int32s, rows: Int64s | Int32s) -> tuple[Int64s, Int32s]:
-    """Give some rows of cells alone."""
+    """Return some rows of cells alone."""
     sizes = starts[rows + 1] - starts[rows]
     taken = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
     where = np.repeat(starts[rows] - taken[:-1], sizes) + np.arange(taken[-1])
@@ -220,8 +226,8 @@ def _taken(starts: Int64s, cells: Int32s, rows: Int64s | Int32s) -> tuple[Int64s
 
 
 def _searchable(starts: Int64s, cells: Int32s) -> tuple[Forms, Int32s]:
-    """Sort and group distinct forms; give also where each one went."""
-    fixed = (cells[:, 2] == cells[:, 3]) & (cells[:, 1] != ANY)  # asks for a single value
+    """Sort and group distinct forms; return also where each one went."""
+    fixed = (cells[:, 2] == cells[:, 3]) & (cells[:, 1] != ANY)  # requires a single value
     signature_of_cells = cells[:, :3].copy()
     signature_of_cells[~fixed, 1:] = -1
     signature, chosen, table = _grouped(starts, signature_of_cells)
@@ -229,11 +235,11 @@ def _searchable(starts: Int64s, cells: Int32s) -> tuple[Forms, Int32s]:
     kind, low, high = _first_open(starts, cells, fixed)
     order = np.lexsort((-high.astype(np.int64), low, signature))
     signature, kind, low, high = signature[order], kind[order], low[order], high[order]
-    starts, cells = _taken(starts, cells, order)  # what is searched together lies together in memory
+    starts, cells = _taken(starts, cells, order)  # forms that are searched together are close in memory
     form_starts = np.searchsorted(signature, np.arange(len(chosen) + 1))
     shape_of, shape_starts, shape_cells, within_starts, within = _shapes(signature_starts, signature_cells)
 
-    # One running maximum for all signatures: each begins above all that stand before it, and for the minimum below.
+    # One running maximum for all signatures: the lift puts each signature above all earlier ones (below, for the minimum).
     lift = signature.astype(np.int64) << 32
     reach = np.maximum.accumulate(high + lift) - lift
     least = np.minimum.accumulate(high - lift) + lift
@@ -265,7 +271,7 @@ def _searchable(starts: Int64s, cells: Int32s) -> tuple[Forms, Int32s]:
 
 
 def _shapes(starts: Int64s, signature_cells: Int32s) -> tuple[Int32s, Int64s, Int32s, Int64s, Int32s]:
-    """Give the shape of each signature, the shapes, and for each shape those that can cover it, the widest first."""
+    """Return the shape of each signature, the shapes, and for each shape those that can cover it, widest first."""
     shapes = np.stack([signature_cells[:, 0], signature_cells[:, 1] >= 0], axis=1).astype(np.int32)
     shape_of, chosen, table = _grouped(starts, shapes)
     shape_starts, shape_cells = _taken(starts, shapes, chosen)
@@ -277,7 +283,7 @@ def _shapes(starts: Int64s, signature_cells: Int32s) -> tuple[Int32s, Int64s, In
 
 
 def _first_open(starts: Int64s, cells: Int32s, fixed: Bools) -> tuple[Int32s, Int32s, Int32s]:
-    """Give the ends of each form's first cell that is not fixed, zeros if all are, and its kind.
+    """Return the ends of each form's first cell that is not fixed, zeros if all are, and its kind.
 
     The kind is -1 if there is another such cell or an extra.
     """

@@ -1,27 +1,17 @@
-"""The kernels of the matching engine, compiled (extra ``fast``); ``kernels_numpy`` says what each of them does."""
+"""The compiled kernels of the matching engine (extra ``fast``); ``kernels_numpy`` documents each of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
-import numba
 import numpy as np
 
 from evenflow.subscriptions.columns import Bools, Int32s, Int64s, Words
+from evenflow.subscriptions.form_kernels import compiled
 
 NAME = "numba"
 WINDOW = 1024
 
-F = TypeVar("F", bound=Callable[..., Any])
 
-
-def _compiled(function: F) -> F:
-    compiled: Any = numba.njit(cache=True, nogil=True, boundscheck=False)(function)
-    return cast("F", compiled)
-
-
-@_compiled
+@compiled
 def prefix_slices(
     keys: Int64s, group_starts: Int32s, members_at: Int32s, group: Int32s, place: Int32s, start: Int32s, stop: Int32s
 ) -> None:
@@ -45,7 +35,7 @@ def prefix_slices(
         stop[event] = members_at[low]
 
 
-@_compiled
+@compiled
 def expand_slices(start: Int32s, stop: Int32s, members: Int32s, offsets: Int64s, out: Int32s, filled: Int64s) -> None:
     """Write the members of every event's slices to its part of ``out``."""
     slices, events = start.shape
@@ -60,9 +50,9 @@ def expand_slices(start: Int32s, stop: Int32s, members: Int32s, offsets: Int64s,
         filled[event] = at - offsets[event]
 
 
-@_compiled
+@compiled
 def prefix_bitmaps(order: Int64s) -> Words:
-    """Make for each axis the n + 1 bitmaps of the first i events in ascending order of their codes."""
+    """Return for each axis the n + 1 bitmaps of the first i events in ascending order of their codes."""
     axes, size = order.shape
     words = (size + 63) // 64
     bitmaps = np.zeros((axes, size + 1, words), dtype=np.uint64)
@@ -75,12 +65,12 @@ def prefix_bitmaps(order: Int64s) -> Words:
     return bitmaps
 
 
-_BUCKETS = 4096  # per axis: about four for each event of a window, so that most are empty and a place is found at once
+_BUCKETS = 4096  # per axis: about four per event of a window, so that most are empty and a search takes one step
 
 
-@_compiled
+@compiled
 def _bucket_starts(ordered: Int32s, shifts: Int32s) -> Int32s:
-    """Give for each axis the first event at or after each bucket; a bucket is the codes with the same upper bits."""
+    """Return for each axis the first event at or after each bucket; a bucket holds the codes with the same upper bits."""
     axes, size = ordered.shape
     starts = np.empty((axes, _BUCKETS + 1), dtype=np.int32)
     for number in range(axes):
@@ -92,7 +82,7 @@ def _bucket_starts(ordered: Int32s, shifts: Int32s) -> Int32s:
     return starts
 
 
-@_compiled
+@compiled
 def _match_rows(  # noqa: PLR0912 - one loop: a call inside would cost more than the work
     ordered: Int32s,
     buckets: Int32s,
@@ -168,7 +158,7 @@ def match_block(
     first: int,
     last: int,
 ) -> tuple[Int32s, Words]:
-    """Give the rows ``first`` to ``last`` that match some event of a window, and the bitmap of their events."""
+    """Return the rows ``first`` to ``last`` that match some event of a window, and the bitmap of their events."""
     rows = np.empty(last - first + 1, dtype=np.int32)
     bits = np.empty((last - first + 1, bitmaps.shape[2]), dtype=np.uint64)  # one more: the row under test
     shifts = np.array([max((int(top) + 1).bit_length() - 12, 0) for top in tops], dtype=np.int32)
@@ -183,7 +173,7 @@ for _bit in range(64):
     _BIT_OF[((0x03F79D71B4CB0A89 << _bit) & (2**64 - 1)) >> 58] = _bit
 
 
-@_compiled
+@compiled
 def count_bits(bits: Words, weight: Int64s, counts: Int64s) -> None:
     """Add to the count of every event of a window the weights of the rows that match it."""
     rows, words = bits.shape
@@ -196,7 +186,7 @@ def count_bits(bits: Words, weight: Int64s, counts: Int64s) -> None:
                 left ^= lowest
 
 
-@_compiled
+@compiled
 def expand_bits(
     rows: Int32s, bits: Words, members_at: Int32s, members: Int32s, offsets: Int64s, out: Int32s, filled: Int64s
 ) -> None:
@@ -215,7 +205,7 @@ def expand_bits(
                 filled[event] += end - begin
 
 
-@_compiled
+@compiled
 def _drop_dead(offsets: Int64s, values: Int32s, alive: Bools, kept_offsets: Int64s, kept: Int32s) -> None:
     size = 0
     for event in range(len(offsets) - 1):
@@ -227,17 +217,17 @@ def _drop_dead(offsets: Int64s, values: Int32s, alive: Bools, kept_offsets: Int6
 
 
 def drop_dead(offsets: Int64s, values: Int32s, alive: Bools) -> tuple[Int64s, Int32s]:
-    """Leave out the members that were removed."""
+    """Return the lists without the members that were removed."""
     kept_offsets, kept = np.zeros_like(offsets), np.empty_like(values)
     _drop_dead(offsets, values, alive, kept_offsets, kept)
     return kept_offsets, kept[: kept_offsets[-1]]
 
 
-@_compiled
+@compiled
 def sort_and_name(offsets: Int64s, values: Int32s, table: Int32s) -> None:
-    """Sort each event's part of ``values`` in place, and replace every value by what the table has at it.
+    """Sort each event's part of ``values`` in place, and replace every value by its entry in the table.
 
-    A long list is set as bits and read back in order, which is faster than comparing.
+    A long list is written as bits and read back in order, which is faster than comparing.
     """
     limit = len(table)
     bitmap = np.zeros((limit + 63) >> 6, dtype=np.uint64)
@@ -261,7 +251,7 @@ def sort_and_name(offsets: Int64s, values: Int32s, table: Int32s) -> None:
                 left ^= lowest
 
 
-@_compiled
+@compiled
 def sort_lists(offsets: Int64s, values: Int32s, limit: int) -> None:
     """Sort each event's part of ``values`` in place; every value is below ``limit``."""
     sort_and_name(offsets, values, np.arange(limit, dtype=np.int32))

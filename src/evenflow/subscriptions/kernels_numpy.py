@@ -1,6 +1,6 @@
-"""The kernels of the matching engine in pure numpy: always there, and the reference for the compiled ones.
+"""The kernels of the matching engine in pure numpy: always available, and the reference for the compiled ones.
 
-``kernels_numba`` has the same functions with the same signatures and gives the same results.
+``kernels_numba`` has the same functions with the same signatures and results.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def prefix_slices(
     start, stop
         Filled with the range of members, empty where there is none.
     """
-    found = (group >= 0) & (place >= 0)
-    safe = np.where(found, group, 0)
+    grouped = (group >= 0) & (place >= 0)
+    safe = np.where(grouped, group, 0)
     rows = np.searchsorted(keys, (safe.astype(np.int64) << 32) | place, side="right")
     first = group_starts[safe]
     start[:] = members_at[first]
-    stop[:] = np.where(found, members_at[np.maximum(rows, first)], start)
+    stop[:] = np.where(grouped, members_at[np.maximum(rows, first)], start)
 
 
 def expand_slices(start: Int32s, stop: Int32s, members: Int32s, offsets: Int64s, out: Int32s, filled: Int64s) -> None:
@@ -49,9 +49,9 @@ def expand_slices(start: Int32s, stop: Int32s, members: Int32s, offsets: Int64s,
     start, stop
         One row per slice, one column per event.
     offsets, filled
-        Where each event's part begins, and how much of it is filled; ``filled`` is brought forward.
+        Where each event's part begins, and how much of it is filled; ``filled`` is updated.
     """
-    size = (stop - start).T.ravel()  # event by event, as they stand in ``out``
+    size = (stop - start).T.ravel()  # event by event, as in ``out``
     chosen = np.flatnonzero(size)
     if not len(chosen):
         return
@@ -63,9 +63,9 @@ def expand_slices(start: Int32s, stop: Int32s, members: Int32s, offsets: Int64s,
         for cut in np.unique([*full, len(size)]).tolist():
             last = int(ends[cut - 1])
             source = _runs(first[begin:cut], size[begin:cut], ends[begin:cut] - done)
-            np.take(members, source, out=out[done:last], mode="clip")  # the places are right, and clip needs no copy
+            np.take(members, source, out=out[done:last], mode="clip")  # all places are valid, and clip avoids a copy
             begin, done = cut, last
-    else:  # other slices stand between these
+    else:  # there are other slices between these
         event = chosen // len(start)
         before = ends - size
         base = before[np.searchsorted(event, event)]
@@ -75,7 +75,7 @@ def expand_slices(start: Int32s, stop: Int32s, members: Int32s, offsets: Int64s,
 
 
 def _runs(first: Int64s | Int32s, size: Int64s | Int32s, ends: Int64s) -> Int64s:
-    """Count up from each of several numbers: one running sum over steps of 1 with a jump where a run begins."""
+    """Return the consecutive numbers from each of several starts: one running sum, with a jump where a run begins."""
     steps = np.ones(int(ends[-1]), dtype=first.dtype)
     steps[0] = first[0]
     steps[ends[:-1]] = first[1:] - (first[:-1] + size[:-1] - 1)
@@ -83,7 +83,7 @@ def _runs(first: Int64s | Int32s, size: Int64s | Int32s, ends: Int64s) -> Int64s
 
 
 def prefix_bitmaps(order: Int64s) -> Words:
-    """Make for each axis the n + 1 bitmaps of the first i events in ascending order of their codes."""
+    """Return for each axis the n + 1 bitmaps of the first i events in ascending order of their codes."""
     axes, size = order.shape
     bitmaps = np.zeros((axes, size + 1, (size + 63) // 64), dtype=np.uint64)
     place = np.arange(1, size + 1)
@@ -104,7 +104,7 @@ def match_block(
     first: int,
     last: int,
 ) -> tuple[Int32s, Words]:
-    """Give the rows ``first`` to ``last`` that match some event of a window, and the bitmap of their events.
+    """Return the rows ``first`` to ``last`` that match some event of a window, and the bitmap of their events.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def expand_bits(
 
 
 def _set_bits(bits: Words) -> tuple[Int64s, Int64s]:
-    """Give the row and the event of every bit that is set; most bytes have none."""
+    """Return the row and the event of every bit that is set; most bytes have none."""
     packed = bits.view(np.uint8)
     some = np.flatnonzero(packed)
     byte, bit = np.nonzero(np.unpackbits(packed.ravel()[some][:, None], axis=1, bitorder="little"))
@@ -180,7 +180,7 @@ def _set_bits(bits: Words) -> tuple[Int64s, Int64s]:
 
 
 def drop_dead(offsets: Int64s, values: Int32s, alive: Bools) -> tuple[Int64s, Int32s]:
-    """Leave out the members that were removed."""
+    """Return the lists without the members that were removed."""
     keep = alive[values]
     return np.r_[0, np.cumsum(keep)][offsets], values[keep]
 
@@ -194,6 +194,6 @@ def sort_lists(offsets: Int64s, values: Int32s, limit: int) -> None:  # noqa: AR
 
 
 def sort_and_name(offsets: Int64s, values: Int32s, table: Int32s) -> None:
-    """Sort each event's part of ``values`` in place, then replace every value by what the table has at it."""
+    """Sort each event's part of ``values`` in place, then replace every value by its entry in the table."""
     sort_lists(offsets, values, len(table))
     values[:] = table[values]

@@ -6,10 +6,10 @@ The language of Cheung 2006, section 2.1.2, made exact::
     subscription  [class,eq,'STOCK'],[volume,>,300000]
 
 An advertisement has the form of a subscription.
-`docs/subscriptions.md` holds the grammar, which the two patterns below spell out.
+`docs/subscriptions.md` has the grammar; the two patterns below implement it.
 
-A number without a point or an exponent is an ``int`` of 64 bits and stays exact beyond 2^53, any other is a ``float``.
-Numbers compare by their mathematical value, whichever of the two they are.
+A number without a point or an exponent is a 64-bit ``int`` and stays exact beyond 2^53; any other is a ``float``.
+Both compare by their mathematical value.
 """
 
 import math
@@ -42,6 +42,7 @@ WILDCARD_OPERATORS: Collection[str] = ("eq",)
 OPERATORS = (*STRING_OPERATORS, *(name for name in NUMBER_OPERATORS if name not in STRING_OPERATORS))
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+EXACT = 2**53  # up to here every integer is a float
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Predicate:
     Raises
     ------
     ValueError
-        If the language has no text for it: an attribute with a comma, an operator of the other type, NaN.
+        If the language cannot express it: an attribute with a comma, an operator of the other type, NaN.
     """
 
     attribute: str
@@ -84,14 +85,14 @@ class Subscription:
 
 
 class LanguageError(ValueError):
-    """A text is not in the language.
+    """A text that is not in the language.
 
     Parameters
     ----------
     message
         What was found and what is allowed.
     line, column
-        Where, both counted from 1; columns count characters.
+        The place, both counted from 1; columns count characters.
     """
 
     def __init__(self, message: str, line: int, column: int) -> None:
@@ -105,12 +106,12 @@ class LanguageError(ValueError):
 
 
 def parse_subscription(text: str) -> Subscription:
-    """Read a subscription or an advertisement.
+    """Return the subscription or advertisement that a text holds.
 
     Parameters
     ----------
     text
-        For example ``[class,eq,'STOCK'],[volume,>,300000]``; white space may stand between the marks.
+        For example ``[class,eq,'STOCK'],[volume,>,300000]``; white space is allowed between the tokens.
 
     Raises
     ------
@@ -123,18 +124,18 @@ def parse_subscription(text: str) -> Subscription:
     Subscription(predicates=(Predicate(attribute='volume', operator='>', value=300000),))
     """
     predicates = []
-    for found in _items(_PREDICATE, text):
+    for item in _items(_PREDICATE, text):
         try:
-            predicates.append(_predicate(found["attribute"], found["operator"], found["operand"]))
+            predicates.append(_predicate(item["attribute"], item["operator"], item["operand"]))
         except _OperandError as error:
-            raise _error(text, found.start("operand"), str(error)) from None
+            raise _error(text, item.start("operand"), str(error)) from None
         except ValueError as error:
-            raise _error(text, found.start("operator"), str(error)) from None
+            raise _error(text, item.start("operator"), str(error)) from None
     return Subscription(tuple(predicates))
 
 
 def parse_publication(text: str) -> dict[str, Value]:
-    """Read a publication.
+    """Return the publication that a text holds.
 
     Parameters
     ----------
@@ -152,24 +153,24 @@ def parse_publication(text: str) -> dict[str, Value]:
     {'class': 'STOCK', 'volume': 203400}
     """
     publication: dict[str, Value] = {}
-    for found in _items(_PAIR, text):
-        attribute = found["attribute"]
+    for item in _items(_PAIR, text):
+        attribute = item["attribute"]
         if attribute in publication:
             raise _error(
-                text, found.start("attribute"), f"the attribute {_short(attribute)} occurs twice in the publication"
+                text, item.start("attribute"), f"the attribute {_short(attribute)} occurs twice in the publication"
             )
         try:
-            value = _value(found["operand"])
+            value = _value(item["operand"])
         except _OperandError as error:
-            raise _error(text, found.start("operand"), str(error)) from None
+            raise _error(text, item.start("operand"), str(error)) from None
         if value is None:
-            raise _error(text, found.start("operand"), "the wildcard * stands in subscriptions only, expected a value")
+            raise _error(text, item.start("operand"), "the wildcard * stands in subscriptions only, expected a value")
         publication[attribute] = value
     return publication
 
 
 def format_subscription(subscription: Subscription) -> str:
-    """Write a subscription so that :func:`parse_subscription` reads an equal one."""
+    """Return a subscription as text, which :func:`parse_subscription` reads."""
     return ",".join(
         f"[{p.attribute},{p.operator},{'*' if p.value is None else _format_value(p.value)}]"
         for p in subscription.predicates
@@ -177,12 +178,12 @@ def format_subscription(subscription: Subscription) -> str:
 
 
 def format_publication(publication: Publication) -> str:
-    """Write a publication so that :func:`parse_publication` reads an equal one.
+    """Return a publication as text, which :func:`parse_publication` reads.
 
     Raises
     ------
     ValueError
-        If the language has no text for it, such as NaN or an attribute with a comma.
+        If the language cannot express it, such as NaN or an attribute with a comma.
     """
     if not publication:
         raise ValueError("a publication without attributes cannot be written")
@@ -193,9 +194,9 @@ def format_publication(publication: Publication) -> str:
 
 
 def matches(subscription: Subscription, publication: Publication) -> bool:
-    """Tell whether every predicate holds for the publication.
+    """Return whether every predicate holds for the publication.
 
-    A predicate on a missing attribute is false, whatever its operator, and NaN counts as missing.
+    A predicate on a missing attribute is false for every operator, and NaN counts as missing.
     Strings and numbers are never converted into each other: a predicate on the other type is false.
     """
     return all(_holds(predicate, publication.get(predicate.attribute)) for predicate in subscription.predicates)
@@ -213,7 +214,7 @@ def _holds(predicate: Predicate, value: Value | None) -> bool:
 
 
 # The grammar. Each pattern matches as many of its parts, in order, as the text has;
-# `lastindex` then says how far it came and `end()` where the next part should have been.
+# then `lastindex` is the last part that matched and `end()` where the next part should have been.
 # All repetitions are possessive: no text makes the patterns backtrack.
 
 _SPACE = r"[ \t\r\n]*+"
@@ -263,7 +264,7 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 class _OperandError(ValueError):
-    """An operand that stands in the right place but says nothing."""
+    """A text in the place of an operand that is not an operand."""
 
 
 def _error(text: str, position: int, message: str) -> LanguageError:
@@ -278,20 +279,20 @@ def _items(form: _Form, text: str) -> Iterator[re.Match[str]]:
     match = form.pattern.match
     position = 0
     while True:
-        found = match(text, position)
-        assert found is not None  # every part is optional
-        if found.lastindex != len(form.parts):
-            raise _missing(form, text, found)
-        yield found
-        if not found[len(form.parts)]:
+        item = match(text, position)
+        assert item is not None  # every part is optional
+        if item.lastindex != len(form.parts):
+            raise _missing(form, text, item)
+        yield item
+        if not item[len(form.parts)]:
             return
-        position = found.end()
+        position = item.end()
 
 
-def _missing(form: _Form, text: str, found: re.Match[str]) -> LanguageError:
-    """Say which part should have followed what was found."""
-    position = found.end()
-    part = form.parts[found.lastindex or 0]
+def _missing(form: _Form, text: str, item: re.Match[str]) -> LanguageError:
+    """Return the error for the first missing part."""
+    position = item.end()
+    part = form.parts[item.lastindex or 0]
     if part == _OPERAND and text[position : position + 1] == "'":
         return _open_string(text, position)
     return _error(text, position, f"expected {_SAID[part]}, found {_seen(text, position)}")
@@ -309,7 +310,7 @@ def _seen(text: str, position: int) -> str:
     return repr(text[position]) if position < len(text) else "the end"
 
 
-@lru_cache(maxsize=1 << 16)  # subscriptions repeat each other's predicates: equal texts share one object
+@lru_cache(maxsize=1 << 16)  # subscriptions share many predicates: equal texts share one object
 def _predicate(attribute: str, operator: str, operand: str) -> Predicate:
     return Predicate(attribute, operator, _value(operand))
 
@@ -322,7 +323,7 @@ def _value(operand: str) -> Value | None:
     number = _NUMBER.fullmatch(operand)
     if number is None:
         raise _OperandError(f"{_short(operand)} is not a number, a string in single quotes or *")
-    # The length is tested first: Python refuses to convert very long digit strings.
+    # Tested by length first: Python refuses to convert very long digit strings.
     if number["real"] is not None or len(operand) > 20:
         value: int | float = float(operand)
     else:
@@ -335,7 +336,7 @@ def _value(operand: str) -> Value | None:
 
 
 def _short(word: str) -> str:
-    """Shorten a word for a message, and keep control characters away from the terminal."""
+    """Return a word for a message: short, and without control characters."""
     word = word if len(word) <= 40 else f"{word[:37]}..."
     return word if word.isprintable() else repr(word)
 
@@ -343,7 +344,7 @@ def _short(word: str) -> str:
 def _format_value(value: Value) -> str:
     if isinstance(value, str):
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    return repr(float(value)) if isinstance(value, float) else repr(value)  # numpy's floats write themselves otherwise
+    return repr(float(value)) if isinstance(value, float) else repr(value)  # numpy floats have another repr
 
 
 def _check_attribute(name: str) -> None:

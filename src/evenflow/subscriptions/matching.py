@@ -1,7 +1,7 @@
-"""The matching engine: which of many subscriptions each event matches, many events at a time.
+"""The matching engine: find which of many subscriptions each event matches, many events at a time.
 
-An index is a large compiled segment, small ones for what was added since, and marks for what was removed;
-when additions and removals pass a twentieth of the whole, it is compiled anew.
+An index has one large compiled segment, small segments of later additions, and marks for removals;
+when additions and removals exceed 5 % of the whole, it is compiled again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from evenflow.errors import BadInput
 from evenflow.subscriptions import kernels_numpy
 from evenflow.subscriptions.columns import Predicates
 from evenflow.subscriptions.decompile import decompile
-from evenflow.subscriptions.events import Events
+from evenflow.subscriptions.events import EventColumns
 from evenflow.subscriptions.language import Publication, Subscription
 from evenflow.subscriptions.result import Matches
 from evenflow.subscriptions.segment import Segment, compile_segment
@@ -29,17 +29,19 @@ Engine = Literal["auto", "numpy", "numba"]
 Id = str | int
 REBUILD_SHARE = 0.05
 REBUILD_LEAST = 4096
-GROWTH = 4  # a segment of additions has at least so many times as many as the next: each costs a little per match
+GROWTH = (
+    4  # each segment of additions is at least this many times as large as the next: every segment costs time per match
+)
 _COMPILED_FROM = 4096  # below this, loading the compiled kernels costs more than they save
 
 
-def lasting_engine() -> Engine:
-    """Choose for an index that will be matched for long, however small it is: then loading the kernels is worth it."""
+def fastest_engine() -> Engine:
+    """Return the engine for an index that is used for a long time: loading the kernels pays off at any size."""
     return "numba" if find_spec("numba") is not None else "numpy"
 
 
-def kernels(engine: Engine, size: int) -> ModuleType:
-    """Choose the kernels; ``auto`` takes the compiled ones for a large index where numba is installed."""
+def kernels_for(engine: Engine, size: int) -> ModuleType:
+    """Return the kernels of an engine; ``auto`` means compiled ones for a large index if numba is installed."""
     if engine == "numpy" or (engine == "auto" and (size < _COMPILED_FROM or find_spec("numba") is None)):
         return kernels_numpy
     if engine in ("auto", "numba"):
@@ -50,7 +52,7 @@ def kernels(engine: Engine, size: int) -> ModuleType:
 
 
 class Index:
-    """Subscriptions, ready to be matched.
+    """A set of subscriptions that events are matched against.
 
     Parameters
     ----------
@@ -86,7 +88,7 @@ class Index:
         return index
 
     def _start(self, ids: pa.Array, predicates: Predicates, engine: Engine) -> None:
-        kernels(engine, 0)
+        kernels_for(engine, 0)
         if len(ids) != predicates.count:
             raise BadInput(f"{len(ids)} ids for {predicates.count} subscriptions", "one id each", "Index")
         ascending = len(ids) < 2 or pc.all(pc.less(ids[:-1], ids[1:])).as_py()
@@ -97,13 +99,13 @@ class Index:
         self._engine: Engine = engine
         self._ids = ids
         self._numbers: dict[Id, int] | None = None
-        self._size = len(ids)  # numbers given so far, of which the last may wait to be compiled
+        self._size = len(ids)  # numbers assigned so far; the last ones may not be compiled yet
         self._alive = np.ones(len(ids), dtype=bool)
         self._alive_shared = False
         self._dead = 0
         self._base = compile_segment(predicates, np.arange(len(ids), dtype=np.int32))
         self._deltas: list[Segment] = []
-        self._added: list[Predicates] = []  # what the deltas were compiled from
+        self._added: list[Predicates] = []  # the source of the deltas
         self._waiting: list[Predicates | Subscription] = []
         self._waiting_ids: list[Id] = []
 
@@ -119,22 +121,22 @@ class Index:
         return int(sum(segment.nbytes for segment in self._segments()) + self._ids.nbytes + self._alive.nbytes)
 
     def ids(self) -> list[Id]:
-        """Give the ids, in the order in which they were added."""
+        """Return the ids in the order of their addition."""
         self._flush()
         return list(self._ids.filter(pa.array(self._alive[: self._size])).to_pylist())
 
     def attributes(self) -> list[str]:
-        """Give the attributes that some subscription names."""
+        """Return the attributes that some subscription names."""
         self._flush()
         return list(dict.fromkeys(axis.attribute for segment in self._segments() for axis in segment.axes))
 
     def add(self, name: Id, subscription: Subscription) -> None:
-        """Add a subscription; it takes part from the next :meth:`match` on.
+        """Add a subscription; the next :meth:`match` includes it.
 
         Raises
         ------
         BadInput
-            If the id is taken, or is not of the type of the others.
+            If the id is taken, or its type differs from that of the others.
         """
         self._claim([name])
         self._waiting.append(subscription)
@@ -155,18 +157,18 @@ class Index:
         Raises
         ------
         BadInput
-            If no subscription has this id.
+            If there is no subscription with this id.
         """
         number = self._number_of().pop(name, None)
         if number is None:
             raise BadInput(f"the id {name!r}", "the id of a subscription that is there", "remove")
-        if self._alive_shared:  # an earlier result still reads the marks
+        if self._alive_shared:  # an earlier result still uses the marks
             self._alive, self._alive_shared = self._alive.copy(), False
         self._alive[number] = False
         self._dead += 1
 
-    def match(self, events: pa.RecordBatch | pa.Table | Iterable[Publication] | Events) -> Matches:
-        """Find the subscriptions that each event matches.
+    def match(self, events: pa.RecordBatch | pa.Table | Iterable[Publication] | EventColumns) -> Matches:
+        """Return the subscriptions that each event matches.
 
         Parameters
         ----------
@@ -177,14 +179,14 @@ class Index:
         self._flush()
         self._alive_shared = True
         alive = self._alive[: self._size] if self._dead else None
-        columns = events if isinstance(events, Events) else Events.of(events)
-        return Matches(self._segments(), self._ids, alive, columns, kernels(self._engine, len(self)))
+        columns = events if isinstance(events, EventColumns) else EventColumns.of(events)
+        return Matches(self._segments(), self._ids, alive, columns, kernels_for(self._engine, len(self)))
 
     def _segments(self) -> list[Segment]:
         return [self._base, *self._deltas]
 
     def _number_of(self) -> dict[Id, int]:
-        """Give the number of each id, made when it is first needed: an index that never changes does without."""
+        """Return the number of each id; the table is built at its first use, which an index that never changes avoids."""
         if self._numbers is None:
             alive = self._alive.tolist()
             names = self._ids.to_pylist()
@@ -192,7 +194,7 @@ class Index:
         return self._numbers
 
     def _claim(self, ids: Sequence[Id]) -> None:
-        """Give new ids their numbers."""
+        """Assign numbers to new ids."""
         numbers = self._number_of()
         kind: type[Id] = str if pa.types.is_string(self._ids.type) else int
         if self._size == 0 and len(ids):
@@ -212,23 +214,23 @@ class Index:
         self._grow(len(ids))
 
     def _claim_column(self, ids: pa.Array | Sequence[Id]) -> None:
-        """Give new ids their numbers without a table of all ids, which costs more than looking many up at once."""
+        """Assign numbers to many new ids without the table of all ids, which would cost more than one bulk look-up."""
         self._keep_ids()
         try:
             new = _id_array(ids)
         except (pa.ArrowException, BadInput):
-            return self._claim(list(ids))  # it names the id that is of another type
+            return self._claim(list(ids))  # raises an error that names the id of the other type
         if pa.types.is_string(new.type) != pa.types.is_string(self._ids.type):
             return self._claim(new.to_pylist())
         ids, new = _alike(self._ids, new)
         alive = ids.filter(pa.array(self._alive[: self._size])) if self._dead else ids
         if pc.count_distinct(new).as_py() < len(new) or _meet(alive, new):
-            return self._claim(new.to_pylist())  # it names the id that is taken
+            return self._claim(new.to_pylist())  # raises an error that names the id that is taken
         self._ids = pa.concat_arrays([ids, new])
         return self._grow(len(new))
 
     def _grow(self, count: int) -> None:
-        """Make room for as many more, all of them alive."""
+        """Make room for ``count`` more subscriptions, all of them alive."""
         self._size += count
         if self._size > len(self._alive):
             grown = np.ones(max(self._size, len(self._alive) * 5 // 4), dtype=bool)
@@ -236,21 +238,21 @@ class Index:
             self._alive, self._alive_shared = grown, False
 
     def _keep_ids(self) -> None:
-        """Move the ids that wait into the column of all ids."""
+        """Append the waiting ids to the column of all ids."""
         if self._waiting_ids:
             self._ids = pa.concat_arrays(_alike(self._ids, _id_array(self._waiting_ids)))
             self._waiting_ids = []
 
     def _flush(self) -> None:
-        """Compile what waits: by itself, with deltas that are not much larger, or with everything once it is a twentieth."""
+        """Compile what is waiting: alone, with deltas that are not much larger, or with everything if there were many changes."""
         if self._waiting:
             self._keep_ids()
-            self._added.append(Predicates.joined(_laid_out(self._waiting)))
+            self._added.append(Predicates.concat(_lay_out_waiting(self._waiting)))
             self._waiting = []
         if sum(part.count for part in self._added) + self._dead > self._rebuild_at() or 2 * self._dead > self._size:
             self._rebuild()
         while len(self._added) > 1 and self._added[-2].count < GROWTH * self._added[-1].count:
-            self._added[-2:] = [Predicates.joined(self._added[-2:])]
+            self._added[-2:] = [Predicates.concat(self._added[-2:])]
             del self._deltas[len(self._added) - 1 :]
         for part in self._added[len(self._deltas) :]:
             first = self._size - sum(later.count for later in self._added[len(self._deltas) :])
@@ -264,22 +266,22 @@ class Index:
         old, numbers, first = decompile(self._base, alive)
         parts = [old]
         if self._added:
-            added = Predicates.joined(self._added)
+            added = Predicates.concat(self._added)
             wanted = np.arange(self._size - added.count, self._size)
             kept = np.flatnonzero(alive[wanted])
             parts.append(added.only(kept))
             numbers = np.concatenate([numbers, wanted[kept].astype(np.int32)])
             first = np.concatenate([first, first[-1] + 1 + np.arange(len(kept))])
         fresh = np.cumsum(alive, dtype=np.int32) - 1
-        self._base = compile_segment(Predicates.joined(parts), fresh[numbers], first)
+        self._base = compile_segment(Predicates.concat(parts), fresh[numbers], first)
         self._ids = self._ids.filter(pa.array(alive))
         self._size = len(self._ids)
         self._alive, self._alive_shared, self._dead = np.ones(self._size, dtype=bool), False, 0
         self._deltas, self._added, self._numbers = [], [], None
 
 
-def _laid_out(waiting: Iterable[Predicates | Subscription]) -> list[Predicates]:
-    """Lay out single subscriptions, those that follow each other together."""
+def _lay_out_waiting(waiting: Iterable[Predicates | Subscription]) -> list[Predicates]:
+    """Return the waiting subscriptions as columns; consecutive single ones share a table."""
     parts: list[Predicates] = []
     for single, group in groupby(waiting, lambda part: isinstance(part, Subscription)):
         if single:
@@ -290,7 +292,7 @@ def _laid_out(waiting: Iterable[Predicates | Subscription]) -> list[Predicates]:
 
 
 def _alike(old: pa.Array, new: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Give both columns of ids one type; integers of 32 bits stay such as long as the new ones fit."""
+    """Return both columns of ids with one type; 32-bit integers stay 32-bit if the new ones fit."""
     if old.type == new.type:
         return old, new
     try:
@@ -300,11 +302,10 @@ def _alike(old: pa.Array, new: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def _meet(old: pa.Array, new: pa.Array) -> bool:
-    """Tell whether some id is in both; numbers that go on from the last need no look at each."""
+    """Return whether some id is in both; fast for ascending integers."""
     if pa.types.is_integer(old.type) and len(old) and pc.min(new).as_py() > pc.max(old).as_py():
         return False
-    found: bool = pc.any(pc.is_in(old, new)).as_py() or False
-    return found
+    return bool(pc.any(pc.is_in(old, new)).as_py())
 
 
 def _id_array(ids: pa.Array | Sequence[Id]) -> pa.Array:

@@ -1,13 +1,13 @@
-"""The normal form: what the conjunction of a subscription's predicates says about each attribute, written in one way.
+"""The normal form: one constraint per attribute, so that subscriptions of equal meaning have equal forms.
 
 Two subscriptions match the same publications exactly if their normal forms are equal,
 and ``implies`` decides exactly whether one constraint lies within another.
 
-Numbers are those that a publication can carry: every 64-bit integer and every 64-bit float, infinities included.
-They form one order by value, so each has a next one, and ``< x`` is ``<= predecessor(x)``: all intervals are closed.
+The numbers are those that a publication can carry: every 64-bit integer and every 64-bit float, infinities included.
+They are ordered by value, so each has a next one, and ``< x`` is ``<= predecessor(x)``: all intervals are closed.
 Between 2^53 and 2^63 the next number is the next integer, elsewhere it is the next float.
 
-Strings have no such end: a longer string always exists, which is why a string constraint is empty
+Strings have no such end, because there is always a longer string: a string constraint is empty
 only if an equality contradicts the rest or two prefixes (or two suffixes) contradict each other.
 """
 
@@ -17,19 +17,17 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from evenflow.subscriptions.language import INT64_MAX, INT64_MIN, Predicate, Subscription, Value
-
-EXACT = 2**53  # up to here every integer is a float
+from evenflow.subscriptions.language import EXACT, INT64_MAX, INT64_MIN, Predicate, Subscription, Value
 
 
 @dataclass(frozen=True, slots=True)
-class Anything:
+class AnyConstraint:
     """Any value of any type: the wildcard."""
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
-    """The numbers from ``low`` to ``high``, both included, but for ``excluded``, which lie strictly between the two."""
+class NumberConstraint:
+    """The numbers from ``low`` to ``high``, both included, except ``excluded``, which lie strictly between them."""
 
     low: int | float = -math.inf
     high: int | float = math.inf
@@ -37,11 +35,11 @@ class Numbers:
 
 
 @dataclass(frozen=True, slots=True)
-class Strings:
-    """The strings with this prefix and suffix and these parts, but for ``excluded``; or, with ``equal``, that one alone.
+class StringConstraint:
+    """The strings with this prefix, suffix and parts, except ``excluded``; or, with ``equal``, only that string.
 
-    ``parts`` holds nothing that the prefix, the suffix or another part already contains,
-    ``excluded`` nothing that the rest already rules out, and beside ``equal`` there is nothing at all.
+    ``parts`` has nothing that the prefix, the suffix or another part contains,
+    ``excluded`` nothing that the rest rules out, and with ``equal`` everything else is empty.
     """
 
     equal: str | None = None
@@ -51,14 +49,14 @@ class Strings:
     excluded: frozenset[str] = frozenset()
 
 
-Constraint = Anything | Numbers | Strings
+Constraint = AnyConstraint | NumberConstraint | StringConstraint
 Normal = Mapping[str, Constraint]
 
-ANYTHING, ANY_NUMBER, ANY_STRING = Anything(), Numbers(), Strings()
+ANYTHING, ANY_NUMBER, ANY_STRING = AnyConstraint(), NumberConstraint(), StringConstraint()
 
 
 def normalize(subscription: Subscription) -> dict[str, Constraint] | None:
-    """Bring a subscription into normal form.
+    """Return the normal form of a subscription.
 
     Returns
     -------
@@ -68,14 +66,14 @@ def normalize(subscription: Subscription) -> dict[str, Constraint] | None:
     --------
     >>> from evenflow.subscriptions.language import parse_subscription
     >>> normalize(parse_subscription("[volume,>=,3],[volume,<=,3]"))
-    {'volume': Numbers(low=3, high=3, excluded=frozenset())}
+    {'volume': NumberConstraint(low=3, high=3, excluded=frozenset())}
     >>> normalize(parse_subscription("[volume,>,3],[volume,<,3]"))
     """
-    found: dict[str, list[Constraint]] = {}
+    by_attribute: dict[str, list[Constraint]] = {}
     for predicate in subscription.predicates:
-        found.setdefault(predicate.attribute, []).append(constraint_of(predicate))
+        by_attribute.setdefault(predicate.attribute, []).append(constraint_of(predicate))
     normal: dict[str, Constraint] = {}
-    for attribute, constraints in found.items():
+    for attribute, constraints in by_attribute.items():
         constraint = conjunction(*constraints)
         if constraint is None:
             return None
@@ -84,7 +82,7 @@ def normalize(subscription: Subscription) -> dict[str, Constraint] | None:
 
 
 def constraint_of(predicate: Predicate) -> Constraint:
-    """Give the constraint that a single predicate puts on its attribute; a single one is never empty."""
+    """Return the constraint that a single predicate puts on its attribute; it is never empty."""
     value = predicate.value
     if value is None:
         return ANYTHING
@@ -94,9 +92,9 @@ def constraint_of(predicate: Predicate) -> Constraint:
 
 
 def conjunction(*constraints: Constraint) -> Constraint | None:
-    """Give the constraint that all together say, or None if no value satisfies all."""
-    numbers = [c for c in constraints if isinstance(c, Numbers)]
-    strings = [c for c in constraints if isinstance(c, Strings)]
+    """Return the conjunction of constraints, or None if no value satisfies all."""
+    numbers = [c for c in constraints if isinstance(c, NumberConstraint)]
+    strings = [c for c in constraints if isinstance(c, StringConstraint)]
     if numbers and strings:
         return None
     if numbers:
@@ -107,17 +105,17 @@ def conjunction(*constraints: Constraint) -> Constraint | None:
 
 
 def implies(narrow: Constraint, wide: Constraint) -> bool:
-    """Tell whether every value that satisfies ``narrow`` satisfies ``wide``."""
-    if isinstance(wide, Anything):
+    """Return whether every value that satisfies ``narrow`` satisfies ``wide``."""
+    if isinstance(wide, AnyConstraint):
         return True
-    if isinstance(wide, Numbers):
+    if isinstance(wide, NumberConstraint):
         return (
-            isinstance(narrow, Numbers)
+            isinstance(narrow, NumberConstraint)
             and wide.low <= narrow.low
             and narrow.high <= wide.high
             and not any(admits(narrow, value) for value in wide.excluded)
         )
-    if not isinstance(narrow, Strings):
+    if not isinstance(narrow, StringConstraint):
         return False
     if narrow.equal is not None:
         return admits(wide, narrow.equal)
@@ -130,13 +128,29 @@ def implies(narrow: Constraint, wide: Constraint) -> bool:
     )
 
 
+def form_covers(a: Normal | None, b: Normal | None) -> bool:
+    """Return whether one normal form covers another; None is a contradiction."""
+    if b is None:
+        return True
+    if a is None or len(a) > len(b):
+        return False
+    return all(name in b and implies(b[name], constraint) for name, constraint in a.items())
+
+
+def forms_intersect(a: Normal | None, b: Normal | None) -> bool:
+    """Return whether some publication matches both of two normal forms."""
+    if a is None or b is None:
+        return False
+    return all(name not in b or conjunction(constraint, b[name]) is not None for name, constraint in a.items())
+
+
 def admits(constraint: Constraint, value: Value) -> bool:
-    """Tell whether a value satisfies a constraint; NaN satisfies none."""
+    """Return whether a value satisfies a constraint; NaN satisfies none."""
     if isinstance(value, float) and math.isnan(value):
         return False
-    if isinstance(constraint, Anything):
+    if isinstance(constraint, AnyConstraint):
         return True
-    if isinstance(constraint, Numbers):
+    if isinstance(constraint, NumberConstraint):
         return (
             not isinstance(value, str)
             and constraint.low <= value <= constraint.high
@@ -155,7 +169,7 @@ def admits(constraint: Constraint, value: Value) -> bool:
 
 
 def successor(number: float) -> int | float:
-    """Give the least number above this one that a publication can carry.
+    """Return the least number above this one that a publication can carry.
 
     Examples
     --------
@@ -164,12 +178,12 @@ def successor(number: float) -> int | float:
     """
     if INT64_MIN <= number < -EXACT or EXACT <= number < INT64_MAX:
         return int(number) + 1
-    # Outside, floats are the denser numbers or the only ones. INT64_MAX itself rounds up to 2^63, which follows it.
+    # Elsewhere floats are denser, or the only numbers. INT64_MAX itself rounds up to 2^63, which follows it.
     return float(number) if number == INT64_MAX else math.nextafter(number, math.inf) + 0.0
 
 
 def predecessor(number: float) -> int | float:
-    """Give the greatest number below this one that a publication can carry.
+    """Return the greatest number below this one that a publication can carry.
 
     Examples
     --------
@@ -179,27 +193,27 @@ def predecessor(number: float) -> int | float:
     return -successor(-number) + 0  # the numbers are the same on both sides of zero
 
 
-_NUMBERS: Mapping[str, Callable[[int | float], Numbers]] = {
-    "=": lambda x: Numbers(x, x),
-    "<>": lambda x: Numbers(excluded=frozenset([x])),
-    "<": lambda x: Numbers(high=predecessor(x)),
-    "<=": lambda x: Numbers(high=x),
-    ">": lambda x: Numbers(low=successor(x)),
-    ">=": lambda x: Numbers(low=x),
+_NUMBERS: Mapping[str, Callable[[int | float], NumberConstraint]] = {
+    "=": lambda x: NumberConstraint(x, x),
+    "<>": lambda x: NumberConstraint(excluded=frozenset([x])),
+    "<": lambda x: NumberConstraint(high=predecessor(x)),
+    "<=": lambda x: NumberConstraint(high=x),
+    ">": lambda x: NumberConstraint(low=successor(x)),
+    ">=": lambda x: NumberConstraint(low=x),
     "isPresent": lambda _: ANY_NUMBER,
 }
-_STRINGS: Mapping[str, Callable[[str], Strings]] = {
-    "eq": lambda x: Strings(equal=x),
-    "neq": lambda x: Strings(excluded=frozenset([x])),
-    "str-prefix": lambda x: Strings(prefix=x),
-    "str-suffix": lambda x: Strings(suffix=x),
-    "str-contains": lambda x: Strings(parts=frozenset([x] if x else [])),
+_STRINGS: Mapping[str, Callable[[str], StringConstraint]] = {
+    "eq": lambda x: StringConstraint(equal=x),
+    "neq": lambda x: StringConstraint(excluded=frozenset([x])),
+    "str-prefix": lambda x: StringConstraint(prefix=x),
+    "str-suffix": lambda x: StringConstraint(suffix=x),
+    "str-contains": lambda x: StringConstraint(parts=frozenset([x] if x else [])),
     "isPresent": lambda _: ANY_STRING,
 }
 
 
-def _all_numbers(numbers: Sequence[Numbers]) -> Numbers | None:
-    """Draw the ends in until neither is excluded, so that equal sets of numbers look equal."""
+def _all_numbers(numbers: Sequence[NumberConstraint]) -> NumberConstraint | None:
+    """Move the ends inward until neither is excluded, so that equal sets have equal forms."""
     low, high = max(n.low for n in numbers), min(n.high for n in numbers)
     within = {x for n in numbers for x in n.excluded if low <= x <= high}
     while low <= high and low in within:
@@ -208,19 +222,21 @@ def _all_numbers(numbers: Sequence[Numbers]) -> Numbers | None:
     while low <= high and high in within:
         within.discard(high)
         high = predecessor(high)
-    return Numbers(low, high, frozenset(within)) if low <= high else None
+    return NumberConstraint(low, high, frozenset(within)) if low <= high else None
 
 
-def _all_strings(strings: Sequence[Strings]) -> Strings | None:
+def _all_strings(strings: Sequence[StringConstraint]) -> StringConstraint | None:
     equals = {s.equal for s in strings if s.equal is not None}
     if equals:
         equal = equals.pop()
-        return Strings(equal=equal) if not equals and all(admits(s, equal) for s in strings) else None
+        return StringConstraint(equal=equal) if not equals and all(admits(s, equal) for s in strings) else None
     prefix = max((s.prefix for s in strings), key=len)
     suffix = max((s.suffix for s in strings), key=len)
     if not all(prefix.startswith(s.prefix) and suffix.endswith(s.suffix) for s in strings):
         return None
-    kept = Strings(None, prefix, suffix, _outermost({part for s in strings for part in s.parts}, prefix, suffix))
+    kept = StringConstraint(
+        None, prefix, suffix, _outermost({part for s in strings for part in s.parts}, prefix, suffix)
+    )
     return replace(kept, excluded=frozenset(x for s in strings for x in s.excluded if admits(kept, x)))
 
 
@@ -230,16 +246,16 @@ def _outermost(parts: set[str], prefix: str, suffix: str) -> frozenset[str]:
     gap = next(letter for letter in map(chr, range(0x110000)) if letter not in letters)
     kept, all_kept = [], prefix + gap + suffix
     for part in sorted(parts, key=len, reverse=True):
-        if part not in all_kept:  # one search in one string, as there may be thousands of parts
+        if part not in all_kept:  # one search in one string: there may be thousands of parts
             kept.append(part)
             all_kept += gap + part
     return frozenset(kept)
 
 
-def _contains(strings: Strings, part: str) -> bool:
-    """Tell whether all of these strings contain a part.
+def _contains(strings: StringConstraint, part: str) -> bool:
+    """Return whether all of these strings contain a part.
 
-    Some of them have letters between prefix, parts and suffix that occur nowhere in ``part``,
+    Some of them have, between prefix, parts and suffix, letters that are not in ``part``,
     so it must lie within one of these.
     """
     return part in strings.prefix or part in strings.suffix or any(part in p for p in strings.parts)

@@ -1,6 +1,6 @@
-"""The partially ordered set of subscriptions: who covers whom directly, kept up to date under add and remove.
+"""The partially ordered set of subscriptions: the direct covering pairs, updated by add and remove.
 
-Subscriptions of equal meaning share one node, as in Cheung 2006, section 2.1.2; the lowest id speaks for them.
+Subscriptions of equal meaning share one node, as in Cheung 2006, section 2.1.2; the lowest id represents them.
 The nodes that nothing covers are the covering subscription set (CSS).
 """
 
@@ -12,23 +12,22 @@ from itertools import chain, combinations
 from typing import TypeVar
 
 from evenflow.subscriptions import ids
-from evenflow.subscriptions.covering import form_covers
 from evenflow.subscriptions.language import Subscription, Value
-from evenflow.subscriptions.normal import Constraint, Normal, Numbers, Strings, normalize
+from evenflow.subscriptions.normal import Constraint, Normal, NumberConstraint, StringConstraint, form_covers, normalize
 
-Token = tuple[str, Value | None]  # an attribute, and the one value it must have or None
-Shape = frozenset[tuple[str, bool]]  # the attributes of a node, and whether each must have one value
+Token = tuple[str, Value | None]  # an attribute, and the single value it must have, or None
+Shape = frozenset[tuple[str, bool]]  # the attributes of a node, and whether each must have a single value
 _K = TypeVar("_K")
 
 
 @dataclass(eq=False, slots=True)
-class Node:
+class PosetNode:
     """Subscriptions of equal meaning."""
 
     form: Normal
     ids: set[str] = field(default_factory=set)
-    parents: set[Node] = field(default_factory=set)
-    children: set[Node] = field(default_factory=set)
+    parents: set[PosetNode] = field(default_factory=set)
+    children: set[PosetNode] = field(default_factory=set)
 
 
 class Poset:
@@ -37,7 +36,7 @@ class Poset:
     Parameters
     ----------
     subscriptions
-        Pairs of id and subscription to begin with.
+        Pairs of id and subscription to start with.
 
     Examples
     --------
@@ -52,9 +51,9 @@ class Poset:
     """
 
     def __init__(self, subscriptions: Iterable[tuple[str, Subscription]] = ()) -> None:
-        self._node_of_id: dict[str, Node | None] = {}  # None: a contradiction
-        self._node_of_form: dict[frozenset[tuple[str, Constraint]], Node] = {}
-        self._roots: set[Node] = set()
+        self._node_of_id: dict[str, PosetNode | None] = {}  # None: a contradiction
+        self._node_of_form: dict[frozenset[tuple[str, Constraint]], PosetNode] = {}
+        self._roots: set[PosetNode] = set()
         self._contradictions: set[str] = set()
         self._words = 0  # how many ids are not integers, which decides the order of ids
         self._index = FormIndex()
@@ -68,7 +67,7 @@ class Poset:
         return name in self._node_of_id
 
     def add(self, name: str, subscription: Subscription) -> None:
-        """Take in a subscription.
+        """Add a subscription.
 
         Raises
         ------
@@ -86,13 +85,13 @@ class Poset:
         key = frozenset(form.items())
         node = self._node_of_form.get(key)
         if node is None:
-            node = self._node_of_form[key] = Node(form)
+            node = self._node_of_form[key] = PosetNode(form)
             self._insert(node)
         node.ids.add(name)
         self._node_of_id[name] = node
 
     def remove(self, name: str) -> None:
-        """Take out a subscription; what only it covered directly comes under what covered it.
+        """Remove a subscription; what only it covered directly becomes a child of what covered it.
 
         Raises
         ------
@@ -110,7 +109,7 @@ class Poset:
             self._delete(node)
 
     def css(self) -> list[str]:
-        """Return the covering subscription set, ids ascending; contradictions are never in it."""
+        """Return the covering subscription set, ids ascending, without contradictions."""
         return sorted((self._lowest(node.ids) for node in self._roots), key=self._key)
 
     def edges(self) -> list[tuple[str, str]]:
@@ -119,41 +118,21 @@ class Poset:
         The lowest of equal ids covers the others.
         The lowest contradiction lies below every subscription that covers no other and covers the other contradictions.
         """
-        found = []
+        pairs = []
         bottom = self._lowest(self._contradictions) if self._contradictions else None
         for node in self._node_of_form.values():
             top = self._lowest(node.ids)
-            found += [(top, name) for name in node.ids if name != top]
-            found += [(top, self._lowest(child.ids)) for child in node.children]
+            pairs += [(top, name) for name in node.ids if name != top]
+            pairs += [(top, self._lowest(child.ids)) for child in node.children]
             if bottom is not None and not node.children:
-                found.append((top, bottom))
+                pairs.append((top, bottom))
         if bottom is not None:
-            found += [(bottom, name) for name in self._contradictions if name != bottom]
-        return sorted(found, key=lambda pair: (self._key(pair[0]), self._key(pair[1])))
+            pairs += [(bottom, name) for name in self._contradictions if name != bottom]
+        return sorted(pairs, key=lambda pair: (self._key(pair[0]), self._key(pair[1])))
 
     def contradictions(self) -> list[str]:
         """Return the ids that match nothing, ascending."""
         return sorted(self._contradictions, key=self._key)
-
-    def parents(self, name: str) -> list[str]:
-        """Return the ids that cover ``name`` directly, one for each set of equal ones; a contradiction has none."""
-        return self._names(node.parents if (node := self._node_of_id[name]) else ())
-
-    def children(self, name: str) -> list[str]:
-        """Return the ids that ``name`` covers directly, one for each set of equal ones, contradictions left out."""
-        return self._names(node.children if (node := self._node_of_id[name]) else ())
-
-    def equals(self, name: str) -> list[str]:
-        """Return the ids that mean the same as ``name``, itself included, ascending."""
-        node = self._node_of_id[name]
-        return sorted(self._contradictions if node is None else node.ids, key=self._key)
-
-    def covering(self, subscription: Subscription) -> list[str]:
-        """Return the ids of the subscriptions that cover this one, which need not be in the set."""
-        form = normalize(subscription)
-        if form is None:
-            return sorted(self._node_of_id, key=self._key)
-        return sorted((name for node in self._index.above(form) for name in node.ids), key=self._key)
 
     @property
     def _key(self) -> ids.Key:
@@ -162,10 +141,7 @@ class Poset:
     def _lowest(self, names: Iterable[str]) -> str:
         return min(names, key=self._key)
 
-    def _names(self, nodes: Iterable[Node]) -> list[str]:
-        return sorted((self._lowest(node.ids) for node in nodes), key=self._key)
-
-    def _insert(self, node: Node) -> None:
+    def _insert(self, node: PosetNode) -> None:
         above, below = self._index.above(node.form), self._index.below(node.form)
         node.parents = {one for one in above if above.isdisjoint(one.children)}
         node.children = {one for one in below if below.isdisjoint(one.parents)}
@@ -181,7 +157,7 @@ class Poset:
             self._roots.add(node)
         self._index.add(node)
 
-    def _delete(self, node: Node) -> None:
+    def _delete(self, node: PosetNode) -> None:
         self._index.remove(node)
         self._roots.discard(node)
         for parent in node.parents:
@@ -198,7 +174,7 @@ class Poset:
 
 
 def css_of(subscriptions: Iterable[tuple[str, Subscription]]) -> list[str]:
-    """Find the covering subscription set alone, which needs no edges and so much less time than a poset.
+    """Return only the covering subscription set, much faster than a poset because it needs no edges.
 
     Examples
     --------
@@ -206,42 +182,42 @@ def css_of(subscriptions: Iterable[tuple[str, Subscription]]) -> list[str]:
     >>> css_of([("1", parse_subscription("[volume,>,5]")), ("2", parse_subscription("[volume,>,9]"))])
     ['1']
     """
-    nodes: dict[frozenset[tuple[str, Constraint]], Node] = {}
+    nodes: dict[frozenset[tuple[str, Constraint]], PosetNode] = {}
     for name, subscription in subscriptions:
         if (form := normalize(subscription)) is not None:
-            nodes.setdefault(frozenset(form.items()), Node(form)).ids.add(name)
-    index = FormIndex()  # of what nothing covers so far: what covers one of those covers all below it
+            nodes.setdefault(frozenset(form.items()), PosetNode(form)).ids.add(name)
+    index = FormIndex()  # the nodes that nothing covers so far
     for node in sorted(nodes.values(), key=lambda node: len(node.form)):
         if not index.above(node.form):
             for narrower in index.below(node.form):
                 index.remove(narrower)
             index.add(node)
-    key = ids.order(name for node in nodes.values() for name in node.ids)
+    key = ids.sort_key(name for node in nodes.values() for name in node.ids)
     return sorted((min(node.ids, key=key) for node in index.nodes()), key=key)
 
 
 class FormIndex:
-    """Finds the nodes above and below a form without looking at all of them.
+    """Finds the nodes above and below a form without testing all of them.
 
-    What covers a form has a part of its attributes, and where it asks for one value the form asks for the same.
-    So the nodes above share a *signature* with the form, and the nodes below hold its *tokens*.
+    A node that covers a form has a subset of its attributes, and where it requires a single value, the form requires the same.
+    So the signatures of the nodes above consist of the form's *tokens*, and the nodes below have all tokens of its *signature*.
     """
 
     def __init__(self) -> None:
         self._shapes: dict[Shape, int] = {}  # with the number of nodes of that shape
-        self._signatures: dict[frozenset[Token], set[Node]] = {}
-        self._holders: dict[Token, set[Node]] = {}
+        self._signatures: dict[frozenset[Token], set[PosetNode]] = {}
+        self._holders: dict[Token, set[PosetNode]] = {}
 
-    def add(self, node: Node) -> None:
-        """Take in a node."""
+    def add(self, node: PosetNode) -> None:
+        """Add a node."""
         shape, signature = _shape(node.form), _signature(node.form)
         self._shapes[shape] = self._shapes.get(shape, 0) + 1
         self._signatures.setdefault(signature, set()).add(node)
         for token in _tokens(node.form):
             self._holders.setdefault(token, set()).add(node)
 
-    def remove(self, node: Node) -> None:
-        """Take out a node."""
+    def remove(self, node: PosetNode) -> None:
+        """Remove a node."""
         shape, signature = _shape(node.form), _signature(node.form)
         self._shapes[shape] -= 1
         if not self._shapes[shape]:
@@ -250,18 +226,18 @@ class FormIndex:
         for token in _tokens(node.form):
             _drop(self._holders, token, node)
 
-    def nodes(self) -> Iterator[Node]:
+    def nodes(self) -> Iterator[PosetNode]:
         """Return all nodes."""
         return chain.from_iterable(self._signatures.values())
 
-    def above(self, form: Normal) -> set[Node]:
+    def above(self, form: Normal) -> set[PosetNode]:
         """Return the nodes that cover a form."""
-        found: set[Node] = set()
+        nodes: set[PosetNode] = set()
         for signature in self._signatures_within(form):
-            found.update(node for node in self._signatures.get(signature, ()) if form_covers(node.form, form))
-        return found
+            nodes.update(node for node in self._signatures.get(signature, ()) if form_covers(node.form, form))
+        return nodes
 
-    def below(self, form: Normal) -> set[Node]:
+    def below(self, form: Normal) -> set[PosetNode]:
         """Return the nodes that a form covers."""
         held = sorted((self._holders.get(token, set()) for token in _signature(form)), key=len)
         return {node for node in set.intersection(*held) if form_covers(form, node.form)}
@@ -279,10 +255,10 @@ class FormIndex:
 
 
 def _point(constraint: Constraint) -> Value | None:
-    """Give the one value that a constraint asks for, if it does."""
-    if isinstance(constraint, Numbers):
+    """Return the single value that a constraint requires, if it does."""
+    if isinstance(constraint, NumberConstraint):
         return constraint.low if constraint.low == constraint.high else None
-    return constraint.equal if isinstance(constraint, Strings) else None
+    return constraint.equal if isinstance(constraint, StringConstraint) else None
 
 
 def _shape(form: Normal) -> Shape:
@@ -294,11 +270,11 @@ def _signature(form: Normal) -> frozenset[Token]:
 
 
 def _tokens(form: Normal) -> set[Token]:
-    """Give every token that a node above this form may have in its signature."""
+    """Return all tokens that a node above this form may have in its signature."""
     return {(name, None) for name in form} | _signature(form)
 
 
-def _drop(groups: dict[_K, set[Node]], key: _K, node: Node) -> None:
+def _drop(groups: dict[_K, set[PosetNode]], key: _K, node: PosetNode) -> None:
     groups[key].remove(node)
     if not groups[key]:
         del groups[key]

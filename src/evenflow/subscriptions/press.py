@@ -1,8 +1,8 @@
-"""PRESS: the load of subscriptions, estimated from which of the next N publications each one matches.
+"""PRESS: estimate the load of subscriptions from which of the next N publications each one matches.
 
 Cheung 2006, section 4.1.1. A *spectrum* holds one bit vector per subscription;
-publication i of the sample is bit i, so that written out the right-most digit is the first publication, as in Table 4.1.
-Rates, the overlap of subscriptions and what one adds to a broker are then counts of bits.
+publication i of the sample is bit i, so as text the right-most digit is the first publication, as in Table 4.1.
+Rates, overlaps and the load that a subscription would add to a broker are counts of bits.
 """
 
 from __future__ import annotations
@@ -20,9 +20,6 @@ from evenflow.errors import BadInput
 from evenflow.subscriptions.columns import Int64s, Words
 from evenflow.subscriptions.language import Publication, Subscription
 from evenflow.subscriptions.matching import Index
-from evenflow.subscriptions.result import Matches
-
-WORD = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +31,7 @@ class Spectrum:
     ids
         One for each bit vector.
     samples
-        The number of publications taken, the N of Eq. 4.1; fewer than asked for if the time ran out.
+        The number of publications in the sample, the N of Eq. 4.1.
     words
         The bit vectors, rows of 64-bit words; publication i is bit i % 64 of word i // 64.
 
@@ -53,92 +50,63 @@ class Spectrum:
 
     @classmethod
     def of(cls, subscriptions: Iterable[tuple[str, Subscription]], publications: Sequence[Publication]) -> Spectrum:
-        """Match subscriptions against sampled publications."""
-        return cls.of_matches(Index(subscriptions).match(publications))
-
-    @classmethod
-    def of_matches(cls, matches: Matches) -> Spectrum:
-        """Take the bit vectors from what a matching engine found."""
-        bits = matches.bits()
+        """Return the spectrum of subscriptions over sampled publications."""
+        bits = Index(subscriptions).match(publications).bits()
         words = np.zeros((len(bits.row), bits.words.shape[1]), dtype=np.uint64)
         some = bits.row >= 0
         words[some] = bits.words[bits.row[some]]
         return cls(tuple(str(name) for name in bits.ids.to_pylist()), bits.size, words)
 
-    @classmethod
-    def of_texts(cls, texts: dict[str, str]) -> Spectrum:
-        """Read bit vectors written as digits, all of the same length.
-
-        Examples
-        --------
-        >>> Spectrum.of_texts({"a": "110000", "b": "000001"}).counts().tolist()
-        [2, 1]
-        """
-        sizes = {len(text) for text in texts.values()}
-        if len(sizes) > 1 or any(text.strip("01") for text in texts.values()):
-            raise BadInput("other bit vectors", "digits 0 and 1, equally many in each", "bits")
-        size = max(sizes, default=0)
-        flags = np.array([[digit == "1" for digit in reversed(text)] for text in texts.values()], dtype=np.bool_)
-        return cls(tuple(texts), size, _packed(flags.reshape(len(texts), size)))
-
     def text(self, name: str) -> str:
-        """Write a bit vector out, the first publication at the right end."""
+        """Return a bit vector as digits, the first publication at the right end."""
         value = int.from_bytes(self.words[self.ids.index(name)].astype("<u8").tobytes(), "little")
         return f"{value:0{self.samples}b}" if self.samples else ""
 
     def only(self, names: Iterable[str]) -> Spectrum:
-        """Keep some subscriptions, in the order given."""
+        """Return the spectrum of some subscriptions, in the given order."""
         place = {name: row for row, name in enumerate(self.ids)}
         chosen = tuple(names)
         return Spectrum(chosen, self.samples, self.words[[place[name] for name in chosen]].reshape(len(chosen), -1))
 
     def union(self) -> Words:
-        """Give the publications that at least one of the subscriptions matches (OR, Eq. 4.3)."""
+        """Return the publications that at least one of the subscriptions matches (OR, Eq. 4.3)."""
         return np.asarray(np.bitwise_or.reduce(self.words, axis=0), dtype=np.uint64)
 
     def counts(self) -> Int64s:
-        """Give the number of bits set for each subscription."""
+        """Return the number of bits set for each subscription."""
         return count_bits(self.words)
 
     def rates(self, input_rate: float) -> npt.NDArray[np.float64]:
-        """Give the publication rate of each subscription (Eq. 4.1), in the unit of ``input_rate``."""
+        """Return the publication rate of each subscription (Eq. 4.1), in the unit of ``input_rate``."""
         return self._rates(self.words, input_rate)
 
     def added_rates(self, known: Words, input_rate: float) -> npt.NDArray[np.float64]:
-        """Give the rate that each subscription would add to a broker (Eq. 4.5).
+        """Return the rate that each subscription would add to a broker (Eq. 4.5).
 
         Parameters
         ----------
         known
-            The publications that the broker receives already: the union of its covering set's bit vectors.
+            The publications that the broker already receives: the union of its covering set's bit vectors.
         """
         return self._rates(and_not(self.words, known), input_rate)
 
     def _rates(self, words: Words, input_rate: float) -> npt.NDArray[np.float64]:
-        # No sample says nothing about any subscription; its estimate is that nothing arrives.
+        # Without a sample the estimate is 0.
         return input_rate * count_bits(words) / max(self.samples, 1)
 
 
 def and_not(words: Words, known: Words) -> Words:
-    """Give the publications of ``words`` that are not in ``known`` (Eq. 4.4)."""
+    """Return the publications of ``words`` that are not in ``known`` (Eq. 4.4)."""
     return words & ~known
 
 
 def count_bits(words: Words) -> Int64s:
-    """Count the bits of each bit vector."""
+    """Return the number of bits set in each bit vector."""
     return np.asarray(np.bitwise_count(words).sum(axis=-1, dtype=np.int64))
 
 
-def _packed(flags: npt.NDArray[np.bool_]) -> Words:
-    size = -(-flags.shape[1] // WORD)
-    octets = np.zeros((len(flags), size * 8), dtype=np.uint8)
-    packed = np.packbits(flags, axis=1, bitorder="little")
-    octets[:, : packed.shape[1]] = packed
-    return octets.view("<u8").astype(np.uint64)
-
-
 class Requested(NamedTuple):
-    """Take the next publications; while a sample is being taken this says nothing new."""
+    """Start a sample; ignored while one is being taken."""
 
 
 class Arrived(NamedTuple):
@@ -148,7 +116,7 @@ class Arrived(NamedTuple):
 
 
 class Sampled(NamedTuple):
-    """A sample is complete: the publications in their order, and how long it took."""
+    """A complete sample: the publications in their order, and how long it took."""
 
     publications: tuple[Any, ...]
     seconds: float
@@ -159,25 +127,25 @@ class Sampled(NamedTuple):
         return len(self.publications) / self.seconds if self.seconds > 0 else 0.0
 
 
-class State(Enum):
-    """What the sampler does."""
+class SamplerState(Enum):
+    """The state of a sampler."""
 
     IDLE = "idle"
     SAMPLING = "sampling"
 
 
 class Sampler:
-    """Takes the next N publications after a request, or those that came before the time ran out.
+    """Takes the next N publications after a request, or those that arrive before a timeout.
 
     Events are `Requested`, `Arrived` and the `Woken` that it asked for; commands are `Wake` and `Sampled`.
-    A publication that arrives at the deadline is too late, also if the wake-up is late.
+    A publication that arrives at or after the deadline is not in the sample, even if the wake-up is late.
 
     Parameters
     ----------
     samples
         How many publications to take, the PRESS samples of the thesis.
     timeout
-        After how many seconds to be content with fewer, its PRESS timeout.
+        After how many seconds to end with fewer, the PRESS timeout of the thesis.
 
     Examples
     --------
@@ -194,30 +162,30 @@ class Sampler:
         if not timeout > 0:
             raise BadInput(str(timeout), "a number of seconds above 0", "timeout")
         self._samples, self._timeout = samples, timeout
-        self._state = State.IDLE
-        self._round = 0  # tells the wake-up of this sample from those of earlier ones
+        self._state = SamplerState.IDLE
+        self._round = 0  # distinguishes the wake-up of this sample from earlier ones
         self._began = 0.0
         self._wake = Wake(0.0)
         self._taken: list[Any] = []
 
     @property
-    def state(self) -> State:
+    def state(self) -> SamplerState:
         """Whether a sample is being taken."""
         return self._state
 
     def handle(self, event: Requested | Arrived | Woken, now: float) -> list[Wake | Sampled]:
-        """Take one event; what is not named here changes nothing."""
+        """Handle one event; all combinations that are not listed change nothing."""
         match self._state, event:
-            case State.IDLE, Requested():
+            case SamplerState.IDLE, Requested():
                 return self._begin(now)
-            case State.SAMPLING, Arrived(publications):
+            case SamplerState.SAMPLING, Arrived(publications):
                 return self._take(publications, now)
-            case State.SAMPLING, Woken(name) if name == self._wake.name and now >= self._wake.at:
+            case SamplerState.SAMPLING, Woken(name) if name == self._wake.name and now >= self._wake.at:
                 return self._end(self._timeout)
         return []
 
     def _begin(self, now: float) -> list[Wake | Sampled]:
-        self._state, self._began, self._taken = State.SAMPLING, now, []
+        self._state, self._began, self._taken = SamplerState.SAMPLING, now, []
         self._round += 1
         self._wake = Wake(now + self._timeout, ("press", self._round))
         return [self._wake]
@@ -229,5 +197,5 @@ class Sampler:
         return self._end(now - self._began) if len(self._taken) == self._samples else []
 
     def _end(self, seconds: float) -> list[Wake | Sampled]:
-        self._state = State.IDLE
+        self._state = SamplerState.IDLE
         return [Sampled(tuple(self._taken), seconds)]

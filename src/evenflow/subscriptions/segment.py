@@ -1,31 +1,31 @@
-"""A segment: subscriptions compiled once, found by their equalities and then by ranges.
+"""A segment: compiled subscriptions, looked up by their equalities and then by ranges.
 
-Equal subscriptions share one row. Rows with the same equalities form a group, found by the event's values.
-In a *run* the rows of a group have at most one further, one-sided range: sorted by it, the matching rows are a prefix.
-Everything else is in a *block*, which is matched for many events at a time with bitmaps.
+Equal subscriptions share one row. Rows with the same equalities form a group, which is looked up by the event's values.
+In a *run* the rows of a group have at most one more, one-sided range: sorted by it, the matching rows are a prefix.
+All other rows are in a *block*, which is matched for many events at a time with bitmaps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
-from evenflow.subscriptions.axes import Axis, Terms, normalise
+from evenflow.subscriptions.axes import Axis, Terms, terms_of
 from evenflow.subscriptions.columns import Bools, Int32s, Int64s, Predicates
 
 EQUALITY, FROM, UP_TO, BETWEEN = range(4)
-_RUN_SHAPES = 64  # shapes that are worth a look-up of their own whatever their size
-_SHAPE_SIZE = 256  # smaller shapes beyond these go to the common block
+_RUN_SHAPES = 64  # the largest shapes, which have a look-up of their own at any size
+_SHAPE_SIZE = 256  # other shapes below this size share one block
 _DENSE = 1 << 20
 _FIRST = np.zeros(1, dtype=np.int64)
 
 
-class Keys:
-    """Combinations of codes on some axes, numbered; an event's combination is looked up level by level."""
+class GroupKeys:
+    """Numbered combinations of codes on some axes; an event's combination is looked up level by level."""
 
     def __init__(self, axes: tuple[int, ...], tops: Iterable[int], codes: Int32s) -> None:
         self.axes = axes
@@ -47,21 +47,21 @@ class Keys:
         self.of_rows = ids.astype(np.int32)
 
     def find(self, codes: list[Int32s], size: int) -> Int32s:
-        """Give the number of each event's combination, -1 for an unknown one."""
+        """Return the number of each event's combination, -1 for an unknown one."""
         ids = np.zeros(size, dtype=np.int64)
         for column, (radix, known, dense) in zip(codes, self._levels, strict=True):
             missing = (ids < 0) | (column < 0)
             joined = np.where(missing, 0, ids * radix + column)
             if dense is not None:
-                found = dense[joined].astype(np.int64)
+                number = dense[joined].astype(np.int64)
             else:
                 place = np.minimum(np.searchsorted(known, joined), len(known) - 1)
-                found = np.where(known[place] == joined, place, -1)
-            ids = np.where(missing, -1, found)
+                number = np.where(known[place] == joined, place, -1)
+            ids = np.where(missing, -1, number)
         return ids.astype(np.int32)
 
     def codes(self) -> Int32s:
-        """Give the codes of every combination, one row each."""
+        """Return the codes of every combination, one row each."""
         out = np.empty((self.count, len(self.axes)), dtype=np.int32)
         ids = np.arange(self.count)
         for level in range(len(self.axes) - 1, -1, -1):
@@ -76,13 +76,13 @@ class Keys:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SortedRun:
     """Rows with the same equalities and at most one one-sided range, on ``axis`` (-1: none).
 
-    A row is its group (upper 32 bits) and the least place that matches; a place on a falling axis is counted from the top.
+    A row is its group (upper 32 bits) and the lowest place that matches; on a falling axis places are counted from the top.
     """
 
-    keys: Keys
+    keys: GroupKeys
     axis: int
     falling: bool
     rows: Int64s
@@ -98,12 +98,12 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Rows of any form, by group; ``kernels_numpy.match_block`` says how their terms are written.
+    """Rows of any form, by group; ``kernels_numpy.match_block`` documents their terms.
 
     ``axes`` and ``patterns`` are the axes and the (axis, pattern) pairs that the terms number.
     """
 
-    keys: Keys
+    keys: GroupKeys
     group_starts: Int32s
     axes: Int32s
     patterns: list[tuple[int, int]]
@@ -119,7 +119,7 @@ class Segment:
     """Compiled subscriptions; ``members`` are their numbers, row by row."""
 
     axes: list[Axis]
-    runs: list[Run]
+    runs: list[SortedRun]
     blocks: list[Block]
     members: Int32s
 
@@ -127,7 +127,7 @@ class Segment:
     def nbytes(self) -> int:
         """The size of the arrays (the strings of the axes not counted)."""
         arrays: list[Int32s | Int64s] = [self.members]
-        parts: list[Run | Block] = [*self.runs, *self.blocks]
+        parts: list[SortedRun | Block] = [*self.runs, *self.blocks]
         keys = {id(part.keys): part.keys for part in parts}
         for run in self.runs:
             arrays += [run.rows, run.group_starts, run.members_at]
@@ -139,7 +139,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """Subscriptions whose terms stand on the same axes in the same way; ``at`` are the places of their equalities."""
+    """Subscriptions with the same kinds of terms on the same axes; ``at`` are the places of their equalities."""
 
     subscriptions: Int64s
     equal: tuple[int, ...]
@@ -156,20 +156,20 @@ def compile_segment(predicates: Predicates, numbers: Int32s, first: Int64s | Non
     predicates
         The subscriptions.
     numbers
-        The members: subscription i stands for ``numbers[first[i]]`` to ``numbers[first[i + 1]]``, or for ``numbers[i]``.
+        The members of subscription i: ``numbers[first[i]]`` to ``numbers[first[i + 1]]``, or ``numbers[i]`` without ``first``.
     """
-    terms = normalise(predicates)
+    terms = terms_of(predicates)
     tops = [axis.top for axis in terms.axes]
     by_key: dict[tuple[int, ...], list[_Shape]] = {}
     for shape in _shapes(terms):
         by_key.setdefault(shape.equal, []).append(shape)
-    runs: list[Run] = []
+    runs: list[SortedRun] = []
     blocks: list[Block] = []
     members: list[Int32s] = [np.zeros(0, dtype=np.int32)]
     size = 0
     for equal, shapes in by_key.items():
         codes = [terms.low[terms.starts[s.subscriptions][:, None] + np.array(s.at, dtype=np.int64)] for s in shapes]
-        keys = Keys(equal, [tops[axis] for axis in equal], np.concatenate(codes))
+        keys = GroupKeys(equal, [tops[axis] for axis in equal], np.concatenate(codes))
         bounds = np.cumsum([0, *(len(s.subscriptions) for s in shapes)])
         groups = [keys.of_rows[first_row:end] for first_row, end in pairwise(bounds.tolist())]
         keys.of_rows = np.zeros(0, dtype=np.int32)
@@ -177,27 +177,16 @@ def compile_segment(predicates: Predicates, numbers: Int32s, first: Int64s | Non
         for number, shape in enumerate(shapes):
             if shape.is_run:
                 run, order = _run(terms, tops, keys, shape, groups[number])
-                members.append(_members(shape.subscriptions[order], first, numbers))
-                runs.append(_placed_run(run, shape.subscriptions[order], first, size))
+                rows = shape.subscriptions[order]
+                runs.append(replace(run, members_at=_member_starts(run.members_at, rows, first, size)))
+                members.append(_members(rows, first, numbers))
                 size += len(members[-1])
         if blocked:
             chosen = np.concatenate([shapes[number].subscriptions for number in blocked])
             block, order = _block(terms, keys, chosen, np.concatenate([groups[number] for number in blocked]))
-            members.append(_members(chosen[order], first, numbers))
-            at = _member_starts(block.members_at, chosen[order], first, size)
-            blocks.append(
-                Block(
-                    keys,
-                    block.group_starts,
-                    block.axes,
-                    block.patterns,
-                    block.starts,
-                    block.axis,
-                    block.low,
-                    block.high,
-                    at,
-                )
-            )
+            rows = chosen[order]
+            blocks.append(replace(block, members_at=_member_starts(block.members_at, rows, first, size)))
+            members.append(_members(rows, first, numbers))
             size += len(members[-1])
     return Segment(terms.axes, runs, blocks, np.concatenate(members))
 
@@ -209,20 +198,15 @@ def _members(subscriptions: Int64s, first: Int64s | None, numbers: Int32s) -> In
 
 
 def _member_starts(row_starts: Int32s, subscriptions: Int64s, first: Int64s | None, size: int) -> Int32s:
-    """Turn the rows' starts among subscriptions into starts among members."""
+    """Return where each row's members begin, from where its subscriptions begin."""
     if first is None:
         return row_starts + np.int32(size)
     ends = np.cumsum(np.r_[size, first[subscriptions + 1] - first[subscriptions]])
     return ends[row_starts].astype(np.int32)
 
 
-def _placed_run(run: Run, subscriptions: Int64s, first: Int64s | None, size: int) -> Run:
-    at = _member_starts(run.members_at, subscriptions, first, size)
-    return Run(run.keys, run.axis, run.falling, run.rows, run.group_starts, at)
-
-
 def spans(begin: Int64s, end: Int64s) -> Int64s:
-    """Join the ranges from ``begin`` to ``end``.
+    """Return the numbers of all ranges from ``begin`` to ``end``.
 
     Examples
     --------
@@ -236,7 +220,7 @@ def spans(begin: Int64s, end: Int64s) -> Int64s:
 
 
 def _shapes(terms: Terms) -> list[_Shape]:
-    """Sort the possible subscriptions by shape; rare shapes beyond the first ones share a block without equalities."""
+    """Group the possible subscriptions by shape; rare shapes share a block without equalities."""
     subscriptions = np.flatnonzero(terms.possible)
     if not len(subscriptions):
         return []
@@ -267,20 +251,21 @@ def _shapes(terms: Terms) -> list[_Shape]:
     sizes = np.diff(bounds)
     worth = sizes >= _SHAPE_SIZE
     worth[np.argsort(-sizes, kind="stable")[:_RUN_SHAPES]] = True
-    found: list[_Shape] = []
+    shapes: list[_Shape] = []
     rest: list[Int64s] = []
     for number in range(len(sizes)):
         mine = order[bounds[number] : bounds[number + 1]]
-        one = mine[0]
-        if worth[number] or length[one] == 0:
-            first = int(begin[one])
-            here = slice(first, first + int(length[one]))
-            found.append(_shape(subscriptions[mine], terms.axis[here], kind[here], bool(has_extra[subscriptions[one]])))
+        sample = mine[0]
+        if worth[number] or length[sample] == 0:
+            first = int(begin[sample])
+            here = slice(first, first + int(length[sample]))
+            with_extra = bool(has_extra[subscriptions[sample]])
+            shapes.append(_shape(subscriptions[mine], terms.axis[here], kind[here], with_extra))
         else:
             rest.append(subscriptions[mine])
     if rest:
-        found.append(_Shape(np.concatenate(rest), (), (), is_run=False))
-    return found
+        shapes.append(_Shape(np.concatenate(rest), (), (), is_run=False))
+    return shapes
 
 
 def _shape(subscriptions: Int64s, axis: Int32s, kind: Int32s, has_extra: bool) -> _Shape:  # noqa: FBT001 - a property of the shape
@@ -291,7 +276,7 @@ def _shape(subscriptions: Int64s, axis: Int32s, kind: Int32s, has_extra: bool) -
     return _Shape(subscriptions, tuple(axis[at].tolist()), tuple(at.tolist()), is_run, range_at)
 
 
-def _run(terms: Terms, tops: list[int], keys: Keys, shape: _Shape, group: Int32s) -> tuple[Run, Int64s]:
+def _run(terms: Terms, tops: list[int], keys: GroupKeys, shape: _Shape, group: Int32s) -> tuple[SortedRun, Int64s]:
     axis, falling = -1, False
     rows = group.astype(np.int64) << 32
     if shape.range_at >= 0:
@@ -305,11 +290,11 @@ def _run(terms: Terms, tops: list[int], keys: Keys, shape: _Shape, group: Int32s
     rows = rows[starts]
     group_starts = np.searchsorted(rows >> 32, np.arange(keys.count + 1)).astype(np.int32)
     at = np.append(starts, len(order)).astype(np.int32)
-    return Run(keys, axis, falling, rows, group_starts, at), order
+    return SortedRun(keys, axis, falling, rows, group_starts, at), order
 
 
-def _block(terms: Terms, keys: Keys, subscriptions: Int64s, group: Int32s) -> tuple[Block, Int64s]:
-    """Write the terms of a block with the most selective first, rows by group and then by that term."""
+def _block(terms: Terms, keys: GroupKeys, subscriptions: Int64s, group: Int32s) -> tuple[Block, Int64s]:
+    """Make a block: the most selective term of each row first, rows by group and then by that term."""
     owner, axis, low, high, patterns = _block_terms(terms, keys, subscriptions)
     starts = np.searchsorted(owner, np.arange(len(subscriptions) + 1))
     tops = np.array([max(a.top, 1) for a in terms.axes], dtype=np.float64)
@@ -349,9 +334,9 @@ def _block(terms: Terms, keys: Keys, subscriptions: Int64s, group: Int32s) -> tu
 
 
 def _block_terms(
-    terms: Terms, keys: Keys, subscriptions: Int64s
+    terms: Terms, keys: GroupKeys, subscriptions: Int64s
 ) -> tuple[Int64s, Int32s, Int32s, Int32s, list[tuple[int, int]]]:
-    """Gather the terms that the group does not already settle, by row."""
+    """Return the terms that the group does not already decide, by row."""
     begin, end = terms.starts[subscriptions], terms.starts[subscriptions + 1]
     chosen = spans(begin, end)
     owner = np.repeat(np.arange(len(subscriptions)), end - begin)
@@ -379,7 +364,7 @@ def _block_terms(
 
 
 def _same_rows(length: Int64s, group: Int32s, hashed: Int64s, begin: Int64s, columns: tuple[Int32s, ...]) -> Bools:
-    """Tell which rows equal the row before them."""
+    """Return which rows equal the previous row."""
     same = np.zeros(len(length), dtype=bool)
     if len(length) < 2:
         return same
