@@ -5,7 +5,7 @@ BIN := .venv/bin
 # Spark binds to this address; a host name without an entry in the resolver would stop it.
 export SPARK_LOCAL_IP := 127.0.0.1
 
-.PHONY: help env java demo docs results test tests test-long lint format lock clean
+.PHONY: help env java demo docs map results test tests test-long lint format lock clean
 
 help:  ## these lines
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1	\2/p' Makefile | expand -t 18
@@ -31,6 +31,9 @@ test-long: java  ## the campaigns that make test leaves out, and the properties 
 
 docs: env  ## the documentation as a site in site/html, links checked
 	$(BIN)/python tools/site.py
+
+map: env  ## draws the packages and who imports whom: docs/map.svg
+	$(BIN)/python tools/map.py
 
 results: env  ## runs the commands of docs/results.md and writes it; LONG=1 for all of them
 	$(BIN)/python tools/results.py $(if $(LONG),--long)

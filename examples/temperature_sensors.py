@@ -14,7 +14,7 @@ import pyarrow as pa
 
 import evenflow
 from evenflow.dds import publish, subscribe_batches
-from evenflow.spark.dds_source import register
+from evenflow.spark.dds.source import register
 from evenflow.spark.session import local_session
 
 SENSORS, READINGS = 200, 20

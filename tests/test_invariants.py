@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from evenflow.experiments import dds_logs, dlber_live
-from evenflow.experiments.padres_delivery import count_deliveries
+from evenflow.experiments.brokers import live_trial as brokers_live
+from evenflow.experiments.brokers.delivery import count_deliveries
+from evenflow.experiments.dds import logs as dds_logs
+from evenflow.experiments.operators import live_trial as operators_live
 from evenflow.experiments.registry import find
 from evenflow.experiments.settings import parse_settings
+from evenflow.experiments.triggers import live as dlber_live
 from evenflow.invariants import Comparison, NothingToCompareError, SliceCheck, compare
-from evenflow.spark import brokers_live, operators_live
 
 PUBLISH = [{"kind": "publish", "at": 0.0, "id": i, "slice": 0} for i in (1, 2)]
 COMMIT = [{"kind": "commit", "at": 1.0, "node": "a", "slices": {0: [1, 2]}}]

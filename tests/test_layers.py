@@ -17,19 +17,19 @@ LAYERS = {
     "spark": 1,
     "dds": 1,
     "experiments": 2,
-    "bench": 2,
+    "bench": 3,
     "web": 3,
     "cli": 4,
     "__main__": 5,
 }
 LOGIC = 0
 DRIVERS = {"sim", "spark", "dds"}
-EDGE = "spark/dds_"  # where a topic becomes a stream of rows: these modules alone know two drivers
+EDGE = "spark/dds/"  # where a topic becomes a stream of rows: this package alone knows two drivers
 HOMES = {
-    "pyspark": {"spark"},
+    "pyspark": {"spark", "experiments"},  # live trials and drills are experiments
     "bokeh": {"web"},
     "panel": {"web"},
-    "cyclonedds": {"dds"},
+    "cyclonedds": {"dds", "experiments"},
     "typer": {"cli"},
     "rich": {"cli"},
 }

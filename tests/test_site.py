@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from evenflow.federation.diagram import draw_status
-from evenflow.federation.status import LOCAL
+from evenflow.brokers.status import LOCAL, draw_status
 from evenflow.operators.diagram import draw
 from evenflow.slices.diagram import draw_handoff, draw_session
 

@@ -23,11 +23,11 @@ HTML = ROOT / "site" / "html"
 EXAMPLES = sorted(p for p in (ROOT / "examples").iterdir() if p.suffix in {".py", ".toml"})
 # What a user calls or writes against, in the order of need.
 REFERENCE = [
-    "evenflow.spark.plane",
-    "evenflow.spark.query",
-    "evenflow.spark.control.Balancing",
+    "evenflow.spark.slices.balance",
+    "evenflow.spark.kit.query",
+    "evenflow.spark.kit.controller.Balancing",
     "evenflow.spark.testing",
-    "evenflow.spark.subscriptions",
+    "evenflow.spark.matching.match",
     "evenflow.model",
     "evenflow.planner",
     "evenflow.draft",

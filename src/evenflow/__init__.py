@@ -6,21 +6,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from evenflow.spark.brokers import brokers
-    from evenflow.spark.plane import balance
-    from evenflow.spark.subscriptions import match
+    from evenflow.spark.brokers.plane import brokers
+    from evenflow.spark.kit.controller import Balancing
+    from evenflow.spark.matching.match import match
+    from evenflow.spark.slices.balance import balance
 
-__all__ = ["balance", "brokers", "match"]
+__all__ = ["Balancing", "balance", "brokers", "match"]
 
-# A driver is loaded by whoever uses it: nobody pays for the others.
+# Spark is loaded with the first use of a name: importing evenflow stays cheap.
 _LAZY = {
-    "balance": "evenflow.spark.plane",
-    "brokers": "evenflow.spark.brokers",
-    "match": "evenflow.spark.subscriptions",
+    "Balancing": "evenflow.spark.kit.controller",
+    "balance": "evenflow.spark.slices.balance",
+    "match": "evenflow.spark.matching.match",
 }
 
 
 def __getattr__(name: str) -> Any:
+    if name == "brokers":
+        return import_module("evenflow.brokers")
     if name in _LAZY:
         return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'evenflow' has no attribute {name!r}")

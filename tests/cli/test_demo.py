@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 
 from evenflow.cli.demo_spark import comparison, drawing, verdict
-from evenflow.spark.demo import Arm
-from evenflow.spark.demo_stream import Stream
+from evenflow.experiments.slices.demo import Arm
+from evenflow.experiments.slices.demo_stream import Stream
 
 
 def told(name="balanced", moves=3):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from evenflow.dds.drill import ENOUGH, FINDINGS, ITEMS, KEPT, SETTINGS, planned
+from evenflow.experiments.dds.publishers import ENOUGH, FINDINGS, ITEMS, KEPT, SETTINGS, planned
 
 CHILD = Path(__file__).with_name("stream_child.py")
 PATIENCE_S = 240.0
@@ -23,7 +23,7 @@ def killed(directory, kills, items, seed):
     domain = 100 + os.getpid() % 90
     (directory / SETTINGS).write_text(json.dumps({"items": items, "domain": domain}))
     chance = random.Random(seed)
-    publisher = subprocess.Popen([sys.executable, "-m", "evenflow.dds.drill", str(directory)])
+    publisher = subprocess.Popen([sys.executable, "-m", "evenflow.experiments.dds.publishers", str(directory)])
     child = None
     try:
         for kill in range(1, kills + 1):

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evenflow.actor import Received, Send, Started, Wake, Woken
-from evenflow.federation import messages as m
-from evenflow.federation.catalogue import Catalogue
-from evenflow.federation.edge import EdgeBroker
-from evenflow.federation.load import Load
-from evenflow.federation.pie import Pie
-from evenflow.federation.settings import Balancing
-from evenflow.federation.status import Status
-from evenflow.federation.subscriber import Connect, Depart, Subscriber
+from evenflow.brokers import messages as m
+from evenflow.brokers.catalogue import Catalogue
+from evenflow.brokers.edge import EdgeBroker
+from evenflow.brokers.load import Load
+from evenflow.brokers.pie import Pie
+from evenflow.brokers.settings import Balancing
+from evenflow.brokers.status import Status
+from evenflow.brokers.subscriber import Connect, Depart, Subscriber
 from evenflow.subscriptions.language import parse_subscription
 from evenflow.subscriptions.press import Arrived
 

@@ -6,8 +6,8 @@ import pytest
 from broker_search import begin, search
 
 from evenflow.actor import Received
-from evenflow.federation import messages as m
-from evenflow.federation.subscriber import Subscriber
+from evenflow.brokers import messages as m
+from evenflow.brokers.subscriber import Subscriber
 
 
 def test_the_search_begins_with_both_subscribers_ordered_to_move():

@@ -9,7 +9,7 @@ import pytest
 from by_hand import Hand, notification
 
 from evenflow.actor import Note, Received, Woken
-from evenflow.experiments.slices_world import BALANCER, World
+from evenflow.experiments.slices.world import BALANCER, World
 from evenflow.policies import named
 from evenflow.sim import Network, Simulation
 from evenflow.slices.algorithm import Movement, Planned

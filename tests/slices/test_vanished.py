@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from evenflow.experiments.slices_faults import session_step
-from evenflow.experiments.slices_world import BALANCER, World
+from evenflow.experiments.slices.faults import session_step
+from evenflow.experiments.slices.world import BALANCER, World
 from evenflow.policies import named
 from evenflow.sim import Network, Simulation
 from evenflow.slices.algorithm import Planned

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pyarrow.parquet as pq
 import pytest
 
-from evenflow.spark.demo import Runs
-from evenflow.spark.demo_stream import Score, Stream, points_for
+from evenflow.experiments.slices.demo import Runs
+from evenflow.experiments.slices.demo_stream import Score, Stream, points_for
 
 LANES, BATCHES, ROWS = 2, 6, 800
 
@@ -57,7 +57,7 @@ def test_the_stream_is_hot_on_one_lane_and_then_on_another():
 
 
 def _lane_shares(stream, batch):
-    from evenflow.spark.assign import Assign
+    from evenflow.spark.slices.assign import Assign
 
     slices = Assign(("sensor",), stream.slices).of(stream.table(batch))
     return [float((slices % stream.lanes == lane).mean()) for lane in range(stream.lanes)]

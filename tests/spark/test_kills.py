@@ -9,13 +9,12 @@ import time
 import pytest
 
 from evenflow.errors import BadInput
-from evenflow.spark import kills
-from evenflow.spark.kills import Drill, DrillError, Driver, Patience, drill
-from evenflow.spark.log import ControlLog
-from evenflow.spark.machine import Cost
-from evenflow.spark.routes import MOVE, Entry, Routes
-from evenflow.spark.samples import Meter
-from evenflow.spark.storage import Storage
+from evenflow.experiments.slices import kill_drill as kills
+from evenflow.experiments.slices.kill_drill import Drill, DrillError, Driver, Patience, drill
+from evenflow.spark.kit.control_log import ControlLog
+from evenflow.spark.kit.routes import MOVE, Entry, Routes
+from evenflow.spark.kit.samples import Cost, Meter
+from evenflow.spark.kit.storage import Storage
 
 
 def check(found, kills):

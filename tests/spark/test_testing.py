@@ -5,12 +5,12 @@ import random
 import pyarrow as pa
 import pytest
 
+from evenflow.experiments.slices.trial import follow
 from evenflow.slices import handoff
-from evenflow.spark.cells import UnreadableStateError
-from evenflow.spark.each import PerKey
-from evenflow.spark.keyed import bucket_of
+from evenflow.spark.slices.cells import UnreadableStateError
+from evenflow.spark.slices.keyed_state import bucket_of
+from evenflow.spark.slices.per_key import PerKey
 from evenflow.spark.testing import NotRepeatableError, PlaneTester, check_moves
-from evenflow.spark.trial import follow
 
 BATCHES = [
     pa.table({"id": range(n * 50, n * 50 + 50), "device": [(7 * i) % 23 for i in range(50)], "value": [1.0] * 50})
@@ -165,7 +165,7 @@ def test_keys_of_several_columns_are_tuples():
 
 
 def test_poison_rows_are_sifted_out_and_the_state_goes_on():
-    from evenflow.spark.machine import Job
+    from evenflow.spark.slices.turn import Job
 
     def fragile(rows, state):
         state = list(state or [])
@@ -183,6 +183,6 @@ def test_poison_rows_are_sifted_out_and_the_state_goes_on():
     assert [(r["id"].to_pylist(), why) for r, why in called.poison] == [
         ([i], f"ValueError: bad {i}") for i in ids if i % 10 == 3
     ]
-    from evenflow.spark.cells import decode_state
+    from evenflow.spark.slices.cells import decode_state
 
     assert decode_state(called.encoded, list) == good

@@ -22,8 +22,9 @@ from subscription_strategies import (
     lattice_subscription,
 )
 
-from evenflow.bench.workloads import from_templates, quotes
+from evenflow.bench.workloads import from_templates
 from evenflow.errors import BadInput
+from evenflow.experiments.brokers.quotes import quotes
 from evenflow.subscriptions.columns import Predicates
 from evenflow.subscriptions.covering import covering, covering_set, covers, intersects, relation
 from evenflow.subscriptions.language import NUMBER_OPERATORS, Predicate, Subscription, matches, parse_subscription

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evenflow.errors import BadInput
-from evenflow.experiments import slices_chaos
+from evenflow.experiments.slices import chaos as slices_chaos
 from evenflow.invariants import SliceCheck
 from evenflow.trace import RECORDS, JsonlTrace, MemoryTrace, Run, read
 from evenflow.trace.records import fault_in

@@ -11,8 +11,8 @@ import networkx as nx
 import pytest
 
 from evenflow.errors import BadInput
-from evenflow.experiments.dlber_graph import Graph
-from evenflow.experiments.dlber_live import l1, normalised, power_iteration
+from evenflow.experiments.triggers.graph import Graph
+from evenflow.experiments.triggers.live import l1, normalised, power_iteration
 from evenflow.triggers.app import Entries, Numbers, RowView, TriggerApp
 from evenflow.triggers.local import LocalCluster
 from evenflow.triggers.pagerank import PAGES, pagerank, residual

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from evenflow.actor import Received, Send, Started
 from evenflow.errors import BadInput
-from evenflow.spark.triggers import Placed, TriggerRun, lane_name
+from evenflow.spark.triggers.plane import Placed, TriggerRun, lane_name
 from evenflow.triggers.app import NO_ENTRY, Entries, RowView, TriggerApp, Write
 from evenflow.triggers.homes import by_hash, parts
 from evenflow.triggers.local import LocalCluster

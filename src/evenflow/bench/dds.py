@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from evenflow.bench.dds_processes import TYPE
 from evenflow.bench.measure_cpu import cpu_seconds
-from evenflow.spark.dds_source import OFFSET, register
+from evenflow.spark.dds.source import OFFSET, register
 from evenflow.spark.session import local_session
-from evenflow.spark.writer import begun
+from evenflow.spark.slices.writer import begun
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from statistics import median
 from typing import Any
 
+from evenflow.bench import match_joins as joins
 from evenflow.bench import workloads
 from evenflow.bench.match_engines import Counts, DuckDb, Matcher, Pairs, Polars, SparkJoin, SparkMatch, rules_text
 from evenflow.bench.match_index import ADDED_SHARE, index_costs
@@ -22,7 +23,6 @@ from evenflow.bench.measure_cpu import cpu_of
 from evenflow.bench.workloads import Workload
 from evenflow.errors import BadInput
 from evenflow.invariants import Comparison
-from evenflow.spark import joins
 from evenflow.subscriptions.matching import Engine
 
 SIZES = (2_000, 100_000, 1_000_000)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from evenflow.bench import match_joins as joins
 from evenflow.bench.workloads import Workload
-from evenflow.spark import joins
 from evenflow.subscriptions.columns import Int64s, write_lines
 from evenflow.subscriptions.matching import Engine, Index
 

@@ -22,8 +22,8 @@ from pyspark.sql import SparkSession
 
 from evenflow.bench.spark_skew_arms import Arm, Arms, Work
 from evenflow.bench.spark_turns import bench_session
-from evenflow.spark.control import Balancing
-from evenflow.spark.demo_stream import points_for
+from evenflow.experiments.slices.demo_stream import points_for
+from evenflow.spark.kit.controller import Balancing
 
 KEYS: Final = 2_000
 CORES: Final = 2

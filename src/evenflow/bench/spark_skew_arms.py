@@ -16,13 +16,12 @@ from pyspark.sql import SparkSession
 
 from evenflow.bench.spark_state_variants import SCHEMA
 from evenflow.bench.spark_turns import cpu_seconds, feed
-from evenflow.spark.control import Balancing
-from evenflow.spark.demo_stream import Score
-from evenflow.spark.machine import Cost, stopwatch
-from evenflow.spark.pack import batch_id
-from evenflow.spark.plane import balance
-from evenflow.spark.samples import Meter, Samples
-from evenflow.spark.storage import Storage, checked_url
+from evenflow.experiments.slices.demo_stream import Score
+from evenflow.spark.kit.controller import Balancing
+from evenflow.spark.kit.samples import Cost, Meter, Samples, stopwatch
+from evenflow.spark.kit.storage import Storage, checked_url
+from evenflow.spark.slices.balance import balance
+from evenflow.spark.slices.pack import batch_id
 
 
 @dataclass(frozen=True, slots=True)

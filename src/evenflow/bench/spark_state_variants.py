@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from evenflow.spark.plane import balance
-from evenflow.spark.running import OUTPUT, Running
+from evenflow.spark.slices.balance import balance
+from evenflow.spark.slices.running import OUTPUT, Running
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter

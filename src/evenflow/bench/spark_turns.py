@@ -17,8 +17,7 @@ from typing import Any, Final
 import psutil
 from pyspark.sql import DataFrame, SparkSession
 
-from evenflow.spark.demo import stderr_into
-from evenflow.spark.session import local_session
+from evenflow.spark.session import local_session, stderr_into
 
 LOOK_S: Final = 0.1
 LOOKS_PER_CHECK: Final = 20  # of the limit: looking at every process takes CPU itself

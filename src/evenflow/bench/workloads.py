@@ -6,20 +6,17 @@ subscriptions ask for symbols that nobody publishes. *Flat* has 20 numbers per e
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from evenflow.experiments.brokers.quotes import SILENT, TEXTS, quotes
 from evenflow.subscriptions import columns as op
 from evenflow.subscriptions.columns import Int8s, Predicates
-from evenflow.subscriptions.templates import TEXTS
 
-SYMBOLS = tuple(f"S{number:02}" for number in range(40))
-SILENT = tuple(f"Z{number:02}" for number in range(10))  # symbols that nobody publishes
-DAYS = 1300
 ZERO_TRAFFIC = 0.25
 
 BY_HIGH, BY_LOW, BY_VOLUME, BY_SYMBOL, ALL_BY_VOLUME, ALL = range(6)
@@ -44,37 +41,6 @@ class Workload:
     events: pa.Table
     predicates: Predicates
     rules: pa.Table
-
-
-def quotes(seed: int, symbols: Sequence[str] = SYMBOLS, days: int = DAYS) -> pa.Table:
-    """Make daily quotes: a random walk for each symbol.
-
-    Examples
-    --------
-    >>> quotes(1, ["A"], 3).column_names
-    ['class', 'symbol', 'open', 'high', 'low', 'close', 'volume']
-    """
-    random = np.random.default_rng([seed, 1])
-    size = len(symbols) * days
-    walk = np.cumsum(random.normal(0, 0.02, (len(symbols), days)), axis=1)
-    close = (random.uniform(10, 200, (len(symbols), 1)) * np.exp(walk)).ravel()
-    first = close * np.exp(random.normal(0, 0.01, size))
-    high = np.maximum(first, close) * np.exp(np.abs(random.normal(0, 0.01, size)))
-    low = np.minimum(first, close) * np.exp(-np.abs(random.normal(0, 0.01, size)))
-    scale = random.uniform(12, 16, (len(symbols), 1))
-    volume = np.exp(scale + random.normal(0, 0.5, (len(symbols), days))).ravel().astype(np.int64)
-    symbol = np.repeat(np.arange(len(symbols), dtype=np.int32), days)
-    return pa.table(
-        {
-            "class": pa.array(["STOCK"] * size),
-            "symbol": pa.DictionaryArray.from_arrays(symbol, pa.array(symbols)).cast(pa.string()),
-            "open": np.round(first, 2),
-            "high": np.round(high, 2),
-            "low": np.round(low, 2),
-            "close": np.round(close, 2),
-            "volume": volume,
-        }
-    )
 
 
 def from_templates(market: pa.Table, count: int, seed: int) -> tuple[Predicates, pa.Table]:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evenflow.cli import output
-from evenflow.experiments.slices import Bench, Drifts
+from evenflow.experiments.slices.streams import Bench, Drifts
 
 WIDTH = 46
 FRAME_S = 0.1  # seconds of the viewer between two pictures

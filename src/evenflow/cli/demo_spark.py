@@ -18,8 +18,8 @@ from rich.text import Text
 from evenflow.cli import output
 from evenflow.cli.served import served
 from evenflow.errors import BadInput
-from evenflow.spark.demo import Arm, Runs, cores, demo_session
-from evenflow.spark.demo_stream import HOT_SHARE, SENSORS, Score, Stream, points_for
+from evenflow.experiments.slices.demo import Arm, Runs, cores, demo_session
+from evenflow.experiments.slices.demo_stream import HOT_SHARE, SENSORS, Score, Stream, points_for
 
 WIDTH = 50
 ROWS_PER_LANE = 10_000

@@ -14,7 +14,7 @@ def grow(
     lanes: Annotated[int, typer.Option(help="The new number of lanes, over which Spark has spread the state.")],
 ) -> None:
     """Let a checkpoint's slices follow its state to more lanes; docs/spark-clusters.md has the steps."""
-    from evenflow.spark import grow as growing
+    from evenflow.spark.slices import grow as growing
 
     plane = growing.grow(checkpoint, lanes)
     say(f"{checkpoint}: {plane.lanes} lanes; start the query with lanes={plane.lanes}, used={plane.used}")

@@ -17,7 +17,7 @@ def offload(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Decide which subscribers a broker would give to another, without moving any."""
-    from evenflow.federation.offload_file import answer
+    from evenflow.brokers.offload_file import answer
 
     result = answer(*_read(file))
     if json:

@@ -16,7 +16,7 @@ from rich.text import Text
 from evenflow.cli.output import console, say
 
 if TYPE_CHECKING:
-    from evenflow.spark.query import BalancedQuery
+    from evenflow.spark.kit.query import BalancedQuery
 
 POLL_S = 0.25
 SHOW_S = 2.0  # between two lines or pictures: lanes and moves are read from the checkpoint

@@ -17,11 +17,11 @@ Row = Mapping[str, object]
 TraceWriter = Callable[[Mapping[str, Any]], None]
 
 FAMILIES: dict[str, str] = {
-    "slices": "evenflow.experiments.slices",
-    "dlber": "evenflow.experiments.dlber",
-    "ami": "evenflow.experiments.ami",
-    "padres": "evenflow.experiments.padres",
-    "dds": "evenflow.experiments.dds",
+    "slices": "evenflow.experiments.slices.streams",
+    "dlber": "evenflow.experiments.triggers.dlber",
+    "ami": "evenflow.experiments.operators.family",
+    "padres": "evenflow.experiments.brokers.family",
+    "dds": "evenflow.experiments.dds.family",
 }
 """Family name to module; a name like ``slices-join`` belongs to the family ``slices``."""
 

@@ -10,15 +10,15 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkException
 
 from evenflow.errors import BadInput
+from evenflow.spark.kit.storage import checked_url
 from evenflow.spark.pipeline_file import Pipeline, Work, load_function, load_value
-from evenflow.spark.plane import Processed, balance
-from evenflow.spark.storage import checked_url
+from evenflow.spark.slices.balance import Processed, balance
 from evenflow.spark.submitted import session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from evenflow.spark.query import BalancedQuery
+    from evenflow.spark.kit.query import BalancedQuery
 
 ARGUMENTS = {"function": 2, "each": 3, "map": 1}
 

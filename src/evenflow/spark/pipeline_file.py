@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from evenflow.errors import BadInput, nearest
-from evenflow.spark.control import Balancing
+from evenflow.spark.kit.controller import Balancing
 
 Options = dict[str, str]
 Names = tuple[str, ...]

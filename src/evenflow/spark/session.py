@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
-from weakref import WeakSet
+from pathlib import Path
 
 from pyspark.sql import SparkSession
-
-from evenflow.errors import BadInput
-
-_OTHER_PYTHON: Final = re.compile(r"No module named '[\w.]+'|PYTHON_VERSION_MISMATCH|Cannot run program \"[^\"]*\"")
-_WORKING: WeakSet[Any] = WeakSet()  # sessions whose workers are known to be able
 
 SMALL: Mapping[str, str] = {
     "spark.ui.enabled": "false",
@@ -84,32 +78,15 @@ def local_session(
     return SparkSession.builder.remote(f"local[{lanes}]").appName(name).getOrCreate()
 
 
-def check_workers(spark: SparkSession) -> None:
-    """Refuse a session whose workers run another Python than ours, once and before a query is built on it.
-
-    Raises
-    ------
-    BadInput
-        When a worker cannot import evenflow and what it needs.
-    """
-    if spark in _WORKING:
-        return
+@contextlib.contextmanager
+def stderr_into(log: Path) -> Iterator[None]:
+    """Let what is started here write its errors into a file."""
+    sys.stderr.flush()
+    kept = os.dup(2)
     try:
-        spark.range(1).mapInArrow(_with_evenflow, "id long").collect()
-    except Exception as error:
-        found = _OTHER_PYTHON.search(str(error))
-        if found is None:  # a fault of the session, which is for Spark to tell
-            raise
-        raise BadInput(
-            f"workers that cannot run evenflow ({found[0]})",
-            f"PYSPARK_PYTHON={sys.executable} in the environment before the session starts, "
-            "or on a cluster a Python with evenflow[spark] on every machine",
-            "Spark",
-        ) from None
-    _WORKING.add(spark)
-
-
-def _with_evenflow(batches: Iterator[Any]) -> Iterator[Any]:
-    import evenflow.spark.processor  # noqa: F401, PLC0415 - in the worker: it needs all that a slice needs
-
-    yield from batches
+        with log.open("ab") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)

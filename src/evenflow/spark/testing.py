@@ -13,16 +13,16 @@ from typing import Any
 import pyarrow as pa
 
 from evenflow.invariants import compare
-from evenflow.spark.assign import HASH, Assign
-from evenflow.spark.cells import by_slice, decode_state, encode_state, to_cell
-from evenflow.spark.each import PerKey
-from evenflow.spark.keyed import KeyedState
-from evenflow.spark.keys import Keys
-from evenflow.spark.machine import Job, Order, Process, Turn
-from evenflow.spark.orders import due, moves, orders
-from evenflow.spark.routes import Entry, Routes
-from evenflow.spark.ship import sealed, unsealed
-from evenflow.spark.together import Together, marked
+from evenflow.spark.kit.keys import Keys
+from evenflow.spark.kit.orders import Order, due, moves, orders
+from evenflow.spark.kit.routes import Entry, Routes
+from evenflow.spark.kit.state_transfer import sealed, unsealed
+from evenflow.spark.slices.assign import HASH, Assign
+from evenflow.spark.slices.cells import by_slice, decode_state, encode_state, to_cell
+from evenflow.spark.slices.correlation import Together, marked
+from evenflow.spark.slices.keyed_state import KeyedState
+from evenflow.spark.slices.per_key import PerKey
+from evenflow.spark.slices.turn import Job, Process, Turn
 
 
 class KeyMemory:

@@ -19,7 +19,7 @@ from bokeh.models.widgets import Button, DataTable, Div, NumberFormatter, Select
 
 from evenflow.errors import BadInput
 from evenflow.policies import NAMES
-from evenflow.spark.requests import Askable, checked
+from evenflow.spark.kit.requests import Askable, checked
 from evenflow.trace import Run
 from evenflow.web import board
 from evenflow.web.drawings import History, Loads, Map

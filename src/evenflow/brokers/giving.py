@@ -1,0 +1,158 @@
+"""The giver's side of a session: from the sample to the list of subscribers that go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from evenflow.actor import Note
+from evenflow.brokers.book import Book
+from evenflow.brokers.catalogue import Catalogue
+from evenflow.brokers.decide import decide
+from evenflow.brokers.load import Change, Load
+from evenflow.brokers.offload import Algorithm, Candidate, Decision, Desk, Sample
+from evenflow.brokers.offload_even import offload_even
+from evenflow.brokers.settings import Balancing
+from evenflow.subscriptions.press import Sampled
+
+if TYPE_CHECKING:
+    from evenflow.brokers.edge import EdgeBroker
+
+
+@dataclass(slots=True)
+class Giving:
+    """What the giver knows about its session."""
+
+    session: str
+    taker: str
+    algorithm: Algorithm
+    overloaded: bool
+    began: float
+    agreed: bool = False
+    load: Load | None = None
+    css: frozenset[int] = frozenset()
+    before: Load | None = None
+    decision: Decision | None = None
+    moving: tuple[str, ...] = ()
+    arrived: int = 0
+    asked: int = 0
+
+    def expected_loss(self) -> Change:
+        """Give what the giver loses when all who arrived elsewhere have left."""
+        if self.before is None or self.decision is None:
+            return Change(0, 0.0, 0.0)
+        loss = self.decision.giver
+        return Change(
+            loss.n_subs - self.before.n_subs,
+            loss.input_rate - self.before.input_rate,
+            loss.output_used - self.before.output_used,
+        )
+
+    def note(self, broker: EdgeBroker, sampled: Sampled, now: float) -> Note:
+        """Record the decision: the sample, the loads before, and the estimates."""
+        assert self.decision is not None
+        assert self.before is not None
+        assert self.load is not None
+        return Note(
+            {
+                "kind": "offload",
+                "at": now,
+                "session": self.session,
+                "giver": broker.name,
+                "taker": self.taker,
+                "algorithm": self.algorithm,
+                "overloaded": self.overloaded,
+                "samples": len(sampled.publications),
+                "sample_s": sampled.seconds,
+                "picks": [[pick.name, pick.subscribers, pick.step] for pick in self.decision.picks],
+                "giver_before": _short(self.before),
+                "taker_before": _short(self.load),
+                "giver_after": _short(self.decision.giver),
+                "taker_after": _short(self.decision.taker),
+            }
+        )
+
+    def ended(self, giver: str, now: float, how: str) -> Note:
+        """Record the whole session."""
+        return Note(
+            {
+                "kind": "broker_session",
+                "at": now,
+                "session": self.session,
+                "giver": giver,
+                "taker": self.taker,
+                "algorithm": self.algorithm,
+                "overloaded": self.overloaded,
+                "began": self.began,
+                "moved": self.arrived,
+                "how": how,
+            }
+        )
+
+
+def _short(load: Load) -> dict[str, Any]:
+    return {
+        "input": load.input_ratio,
+        "output": load.output_ratio,
+        "delay": load.matching_delay,
+        "rate": load.input_rate,
+        "cpu": load.cpu,
+        "n_subs": load.n_subs,
+    }
+
+
+def deciding(
+    giving: Giving,
+    load: Load,
+    book: Book,
+    catalogue: Catalogue,
+    settings: Balancing,
+    sampled: Sampled,
+    message_size: float,
+) -> list[str]:
+    """Run the offload algorithm on a sample and name the subscribers that go.
+
+    Parameters
+    ----------
+    sampled
+        Each publication is the collection of subscription numbers that it matches.
+    """
+    assert giving.load is not None
+    staying = book.staying()
+    bits = bit_vectors(sampled.publications, {*staying, *giving.css, *book.kept_keys()})
+    candidates = {str(key): Candidate(str(key), len(names), bits.get(key, 0)) for key, names in staying.items()}
+    # Only those that are here matter, and the order of numbers is the order of ids.
+    above = {str(k): frozenset(str(w) for w in catalogue.above(k) if w in staying) for k in staying}
+    giving.before = load
+    desk = Desk(
+        load,
+        giving.load,
+        Sample(len(sampled.publications), load.input_rate, message_size),
+        settings.limits(),
+        giving.overloaded,
+        candidates,
+        above,
+        _union(bits, giving.css),
+        {str(key) for key in staying if catalogue.covers_any(giving.css, key)},
+        _union(bits, book.kept_keys()) if settings.count_leavers else 0,
+    )
+    giving.decision = offload_even(desk) if settings.joint else decide(giving.algorithm, desk)
+    return [name for pick in giving.decision.picks for name in staying[int(pick.name)][: pick.subscribers]]
+
+
+def bit_vectors(publications: Sequence[Iterable[int]], wanted: set[int]) -> dict[int, int]:
+    """Turn a sample into one bit vector per subscription; the first publication is the lowest bit."""
+    bits: dict[int, int] = {}
+    for place, keys in enumerate(publications):
+        for key in keys:
+            if key in wanted:
+                bits[key] = bits.get(key, 0) | 1 << place
+    return bits
+
+
+def _union(bits: dict[int, int], keys: Iterable[int]) -> int:
+    found = 0
+    for key in keys:
+        found |= bits.get(key, 0)
+    return found

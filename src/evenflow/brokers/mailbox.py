@@ -1,0 +1,173 @@
+"""One mailbox for a whole federation in one process: messages arrive at once, wake-ups in order.
+
+For drivers without queues of single messages: on Spark the brokers negotiate between two batches, and at a large scale
+rates stand for publications. Nothing is under way then, so a subscriber that was told to leave leaves at once.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from evenflow.actor import Note, Received, Send, Started, Wake, Woken
+from evenflow.brokers import messages as m
+from evenflow.brokers.edge import EdgeBroker
+from evenflow.brokers.head import HeadActor
+from evenflow.brokers.load import Load
+from evenflow.brokers.subscriber import Connect, Depart, Subscriber
+from evenflow.subscriptions.press import Arrived
+
+SHOWN = (m.Request, m.Reply, m.Announce, m.Done, m.Cancel, m.ClusterRequest, m.ClusterReply, m.ClusterDone)
+
+
+@dataclass
+class Mailbox:
+    """All brokers and subscribers of a federation.
+
+    Parameters
+    ----------
+    edges, heads
+        The actors, by name.
+    listeners
+        Who hears the PIE of which cluster; actors change it.
+    note
+        Called with every record.
+    """
+
+    edges: Mapping[str, EdgeBroker]
+    heads: Mapping[str, HeadActor]
+    listeners: dict[str, set[str]]
+    note: Callable[[Mapping[str, Any]], object]
+    load: Callable[[str], Load] | None = None  # measures a broker before it handles anything but its subscribers
+    subscribers: dict[str, Subscriber] = field(default_factory=dict)
+    changed: set[str] = field(default_factory=set)  # subscribers whose home may have changed
+    now: float = 0.0
+    messages: int = 0
+    _wakes: list[tuple[float, int, str, Any]] = field(default_factory=list)
+    _letters: deque[tuple[str, Any]] = field(default_factory=deque)
+    _order: int = 0
+
+    def start(self) -> None:
+        """Start every broker."""
+        self._letters.extend((name, Started({})) for name in (*self.edges, *self.heads))
+        self._drain()
+
+    # -- what the driver tells ------------------------------------------------------------------
+
+    def measured(self, broker: str, load: Load | None) -> None:
+        """Tell a broker its load, or that nothing is known of it: then it judges nothing, and takes nobody."""
+        self.edges[broker].handle(m.Measured(load), self.now)
+
+    def sampled(self, broker: str, publications: list[tuple[int, ...]]) -> None:
+        """Show a sampling broker what was matched, as subscription numbers."""
+        self._letters.append((broker, Arrived(publications)))
+        self._drain()
+
+    def run(self, until: float) -> None:
+        """Handle everything that is due by a time."""
+        while self.step(until):
+            pass
+
+    def step(self, until: float) -> bool:
+        """Handle the next wake-up that is due by a time, with all that follows from it; tell whether there was one."""
+        if not self._wakes or self._wakes[0][0] > until:
+            self._until(until)
+            return False
+        at, _, name, event = heapq.heappop(self._wakes)
+        self._until(at)
+        self._letters.append((name, event))
+        self._drain()
+        return True
+
+    def join(self, subscriber: str, key: int, broker: str) -> None:
+        """Let a subscriber come to a broker."""
+        self.subscribers[subscriber] = Subscriber(key)
+        self._letters.append((subscriber, Connect(broker)))
+        self._drain()
+
+    def leave(self, subscriber: str) -> None:
+        """Let a subscriber go for good, from its home and from where it may be moving to."""
+        gone = self.subscribers.pop(subscriber)
+        for broker in (gone.home, gone.moving[1] if gone.moving else None):
+            if broker is not None:
+                self._letters.append((broker, Received(subscriber, m.Unsubscribe())))
+        self.changed.add(subscriber)
+        self._drain()
+
+    def home_of(self, subscriber: str) -> str | None:
+        """Say which broker serves a subscriber."""
+        one = self.subscribers.get(subscriber)
+        return None if one is None else one.home
+
+    # -- carrying out ---------------------------------------------------------------------------
+
+    def _until(self, now: float) -> None:
+        self.now = max(self.now, now)
+
+    def _drain(self) -> None:
+        while self._letters:
+            name, event = self._letters.popleft()
+            edge = self.edges.get(name)
+            actor: Any = edge or self.heads.get(name) or self.subscribers.get(name)
+            if actor is None:
+                continue  # a subscriber may have gone in the meantime
+            if edge is not None and self.load is not None and _judges(event):
+                edge.handle(m.Measured(self.load(name)), self.now)
+            for command in actor.handle(event, self.now):
+                self._obey(name, command)
+            if isinstance(actor, Subscriber):
+                self.changed.add(name)
+
+    def _obey(self, name: str, command: Any) -> None:
+        kind = type(command)
+        if kind is Send:
+            self._send(name, command.to, command.message)
+        elif kind is Wake:
+            self._order += 1
+            heapq.heappush(self._wakes, (command.at, self._order, name, Woken(command.name)))
+        elif kind is Note:
+            self.note(command.record)
+        elif kind is Depart:
+            self._letters.append((command.broker, Received(name, m.Unsubscribe())))
+        elif kind is m.Listen:
+            self.listeners.setdefault(m.PIE_LOCAL + command.cluster, set()).add(name)
+        elif kind is m.Unlisten:
+            self.listeners.setdefault(m.PIE_LOCAL + command.cluster, set()).discard(name)
+        else:
+            raise TypeError(f"a command that brokers do not give: {command!r}")
+
+    def _send(self, sender: str, to: str, message: Any) -> None:
+        self.messages += 1
+        if to.startswith((m.PIE_LOCAL, m.PIE_GLOBAL)):
+            for listener in sorted(self.listeners.get(to, ())):
+                if listener != sender:
+                    self._letters.append((listener, Received(sender, message)))
+            return
+        if isinstance(message, SHOWN):
+            self.note(self._shown(sender, to, message))
+        self._letters.append((to, Received(sender, message)))
+
+    def _shown(self, sender: str, to: str, message: Any) -> dict[str, Any]:
+        record: dict[str, Any] = {
+            "kind": "broker_message",
+            "at": self.now,
+            "from": sender,
+            "to": to,
+            "what": type(message).__name__,
+            "session": message.session,
+        }
+        if isinstance(message, m.Reply | m.ClusterReply):
+            record["status"] = message.status.value
+        if isinstance(message, m.Reply) and message.load is not None:
+            record["load"] = {"input": message.load.input_ratio, "output": message.load.output_ratio}
+        if isinstance(message, m.Request):
+            record["algorithm"] = message.algorithm
+        return record
+
+
+def _judges(event: Any) -> bool:
+    """Tell whether a broker needs its load for an event; the coming and going of subscribers does not."""
+    return not (isinstance(event, Received) and isinstance(event.message, m.Subscribe | m.Unsubscribe | m.AskMove))

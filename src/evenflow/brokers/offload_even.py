@@ -1,0 +1,156 @@
+"""Our offload: lower the differences of all three load indices at once, so that no algorithm undoes another's work.
+
+The published algorithms balance one index each and guard against the others, which can leave a small broker
+with broad subscriptions, or with none, for good. Here every pick must lower the sum of the squared differences
+of input ratio, output ratio and (normalised) matching delay between the two brokers.
+All candidates are judged at once, as arrays: each round tries every subscription with its best number of subscribers.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from evenflow.brokers.load import Load
+from evenflow.brokers.offload import Candidate, Decision, Desk
+
+WORTH = 1e-4  # of the sum of squares that a pick must bring; less is not worth a subscriber's trouble
+Floats = npt.NDArray[np.float64]
+Vector = tuple[float, float, float]
+
+
+class Columns(NamedTuple):
+    """The candidates as arrays: subscribers, the three rates of `Traffic`."""
+
+    subscribers: Floats
+    rate: Floats
+    added: Floats
+    reducible: Floats
+
+
+class Rounds:
+    """What stays the same from pick to pick: who the candidates were, and which publications each matches."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.candidates = sorted(desk.candidates.values(), key=lambda one: one.name)
+        self.left = np.ones(len(self.candidates), dtype=bool)
+        self.matched = np.array([self._row(one.bits) for one in self.candidates])
+        self.subscribers = np.array([float(one.subscribers) for one in self.candidates])
+
+    def _row(self, bits: int) -> Floats:
+        size = self.desk.sample.samples
+        raw = np.frombuffer(bits.to_bytes(size // 8 + 1, "little"), dtype=np.uint8)
+        return np.unpackbits(raw, bitorder="little")[:size].astype(np.float64)
+
+    def columns(self) -> Columns:
+        """Estimate the rates of all candidates (see `Desk.traffic`)."""
+        desk, sample = self.desk, self.desk.sample
+        masks = np.stack([self._row(-1 & ((1 << sample.samples) - 1) & bits) for bits in (-1, ~desk.known, desk.alone)])
+        per = sample.input_rate / sample.samples if sample.samples else 0.0
+        rates = self.matched @ masks.T * per
+        return Columns(self.subscribers, rates[:, 0], rates[:, 1], rates[:, 2])
+
+    def best(self, below: float) -> tuple[float, int, str] | None:
+        """Find the pick that leaves the least unevenness, if it is less than ``below``."""
+        numbers, scores = best_numbers(self.desk, self.columns())
+        scores[~self.left] = np.inf
+        found: tuple[float, int, str] | None = None
+        for place in np.argsort(scores, kind="stable").tolist():
+            score = float(scores[place])
+            if score >= below or (found is not None and score > found[0]):
+                break  # nobody further down can be better, least of all one who does not fit in full
+            one = self.candidates[place]
+            fitting = self._fitting(one, int(numbers[place]), score)
+            if fitting is not None and fitting[0] < below and (found is None or fitting < found):
+                found = fitting
+        return found
+
+    def _fitting(self, one: Candidate, number: int, score: float) -> tuple[float, int, str] | None:
+        """Take as many as the acceptor can hold."""
+        most = self.desk.most(one)
+        if number <= most:
+            return score, number, one.name
+        return (unevenness(self.desk, one, most), most, one.name) if most else None
+
+    def take(self, name: str, number: int) -> None:
+        """Pick."""
+        self.left[next(i for i, one in enumerate(self.candidates) if one.name == name)] = False
+        self.desk.take(name, number, "even")
+
+
+def offload_even(desk: Desk) -> Decision:
+    """Decide a joint offload: the best pick, again and again, until none is worth it."""
+    if not desk.candidates:
+        return desk.decision()
+    rounds = Rounds(desk)
+    now = sum(d * d for d in _differences(desk, desk.giver, desk.taker))
+    while (best := rounds.best(now - WORTH)) is not None:
+        now = best[0]
+        rounds.take(best[2], best[1])
+    return desk.decision()
+
+
+def _differences(desk: Desk, giver: Load, taker: Load) -> Vector:
+    return (
+        giver.input_ratio - taker.input_ratio,
+        giver.output_ratio - taker.output_ratio,
+        (giver.matching_delay - taker.matching_delay) / desk.limits.normalization,
+    )
+
+
+def unevenness(desk: Desk, one: Candidate, number: int) -> float:
+    """Give the sum of squares that a pick would leave."""
+    giver, taker = desk.giver.after(desk.loss(one, number)), desk.taker.after(desk.gain(one, number))
+    return sum(d * d for d in _differences(desk, giver, taker))
+
+
+def best_numbers(desk: Desk, columns: Columns) -> tuple[Floats, Floats]:
+    """Find for every candidate the number of subscribers that evens most, and what it leaves.
+
+    The differences are linear in the number, but for the last subscriber, with whom the giver's incoming rate falls;
+    so the sum of squares is a parabola, and a number beside its lowest point or the last subscriber is best.
+    """
+    giver, taker = desk.giver, desk.taker
+    rate_in = taker.input_rate + columns.added
+    output = columns.rate * desk.sample.message_size  # of one subscriber
+    naming = giver.per_bit * output, taker.per_bit * output  # the engine's time for it
+    start, scale = _differences(desk, giver, taker), desk.limits.normalization
+    given, taken = giver.per_bit * giver.output_used, taker.per_bit * taker.output_used
+    begin = giver.input_ratio - (rate_in * taker.base_delay + taken)
+    per_message = _each_message(naming[0], giver.input_rate) + _each_message(naming[1], rate_in)
+    start_delay = start[2] - (_each_message(taken, rate_in) - _each_message(taken, taker.input_rate)) / scale
+    lean = (
+        -(giver.input_rate * giver.each + rate_in * taker.each + naming[0] + naming[1]),
+        -output * (1.0 / giver.output_total + 1.0 / taker.output_total),
+        -(giver.each + taker.each + per_message) / scale,
+    )
+
+    def left(number: Floats) -> Floats:
+        gone = np.where(number == columns.subscribers, columns.reducible, 0.0)
+        stays = np.maximum(0.0, giver.input_rate - gone)
+        named = given - naming[0] * number
+        first = stays * (giver.base_delay - giver.each * number) + named
+        first -= rate_in * (taker.base_delay + taker.each * number) + taken + naming[1] * number
+        last = (_each_message(named, stays) - _each_message(named, giver.input_rate)) / scale
+        third = start_delay + lean[2] * number + last
+        found: Floats = first**2 + (start[1] + lean[1] * number) ** 2 + third**2
+        return found
+
+    square = lean[0] ** 2 + lean[1] ** 2 + lean[2] ** 2
+    ideal = -(begin * lean[0] + start[1] * lean[1] + start_delay * lean[2]) / np.where(square > 0.0, square, 1.0)
+    near = np.floor(np.clip(ideal, 1.0, columns.subscribers))
+    above, below = np.minimum(near + 1.0, columns.subscribers), np.maximum(near - 1.0, 1.0)
+    tries = np.stack([near, above, below, columns.subscribers])
+    scores = np.stack([left(number) for number in tries])
+    chosen = scores.argmin(axis=0)
+    every = np.arange(len(near))
+    return tries[chosen, every], scores[chosen, every]
+
+
+def _each_message(seconds: Floats | float, rate: Floats | float) -> Floats:
+    """Spread engine time over messages; nothing where none come."""
+    found: Floats = np.where(np.asarray(rate) > 0.0, seconds / np.where(np.asarray(rate) > 0.0, rate, 1.0), 0.0)
+    return found

@@ -1,0 +1,72 @@
+"""The load-balancing status of a broker and of a cluster, as transition tables (Cheung 2006, Figures 3.3a and 3.3b)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+
+class Status(Enum):
+    """What a broker tells the others about itself."""
+
+    OK = "OK"
+    BUSY = "BUSY"
+    NA = "N/A"
+    STABILIZING = "STABILIZING"
+
+
+class Cause(Enum):
+    """What can change a status."""
+
+    AGREED = "a session was agreed on"
+    ENDED = "the session ended"
+    OVERLOADED = "a ratio is above the lower threshold"
+    RELIEVED = "no ratio is above it any more"
+    SETTLED = "load has settled"
+
+
+S, C = Status, Cause
+LOCAL: Mapping[tuple[Status, Cause], Status] = {
+    (S.OK, C.AGREED): S.BUSY,
+    (S.NA, C.AGREED): S.BUSY,  # it sheds: its own request was accepted
+    (S.BUSY, C.ENDED): S.STABILIZING,
+    (S.OK, C.OVERLOADED): S.NA,
+    (S.STABILIZING, C.OVERLOADED): S.NA,
+    (S.NA, C.RELIEVED): S.STABILIZING,
+    (S.STABILIZING, C.SETTLED): S.OK,
+}
+CLUSTER: Mapping[tuple[Status, Cause], Status] = {
+    (S.OK, C.AGREED): S.BUSY,
+    (S.NA, C.AGREED): S.BUSY,
+    (S.BUSY, C.ENDED): S.OK,
+    (S.OK, C.OVERLOADED): S.NA,
+    (S.NA, C.RELIEVED): S.OK,
+}
+
+
+def after(table: Mapping[tuple[Status, Cause], Status], status: Status, cause: Cause) -> Status:
+    """Give the next status; what the table does not name changes nothing.
+
+    Examples
+    --------
+    >>> after(LOCAL, Status.OK, Cause.OVERLOADED)
+    <Status.NA: 'N/A'>
+    >>> after(LOCAL, Status.BUSY, Cause.OVERLOADED)
+    <Status.BUSY: 'BUSY'>
+    """
+    return table.get((status, cause), status)
+
+
+def draw_status(table: Mapping[tuple[Status, Cause], Status] = LOCAL, first: Status = Status.STABILIZING) -> str:
+    """Draw one table: each arrow is a cause; what has no arrow changes nothing.
+
+    Examples
+    --------
+    >>> print(draw_status().splitlines()[-1])
+        STABILIZING --> OK : load has settled
+    """
+    names = dict.fromkeys([first, *(status for status, _ in table)])
+    lines = ["stateDiagram-v2", *(f'    state "{s.value}" as {s.name}' for s in names if s.value != s.name)]
+    lines.append(f"    [*] --> {first.name}")
+    arrows = (f"    {status.name} --> {after.name} : {cause.value}" for (status, cause), after in table.items())
+    return "\n".join([*lines, *arrows])

@@ -1,0 +1,132 @@
+"""Was every publication delivered to every subscriber once? Counted after the run, from who was served where and when."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from evenflow.experiments.brokers.data_path import Broker
+from evenflow.experiments.brokers.overlay import Federation
+from evenflow.experiments.brokers.service import IntArray, Replay, Stay
+from evenflow.invariants import Comparison
+
+REPLAY_S = 60.0  # a subscriber remembers single numbers for so long after a replay
+
+
+class Delivery(NamedTuple):
+    """Deliveries over all subscribers: missing, let through twice, doubles that the subscriber removed, still waiting."""
+
+    expected: int
+    lost: int
+    duplicated: int
+    doubles_removed: int
+    unprocessed: int
+
+
+class Popped(NamedTuple):
+    """What a broker matched: order numbers as they came, and a mark for each; and a mark for what still waits there."""
+
+    orders: IntArray
+    mask: npt.NDArray[np.bool_]
+    waiting: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, broker: Broker, size: int) -> Popped:
+        """Lay the marks out."""
+        mask, waiting = np.zeros(size, dtype=bool), np.zeros(size, dtype=bool)
+        array = np.array(broker.popped, dtype=np.int64)
+        mask[array] = True
+        waiting[[order for _, order, _, _ in broker.queue]] = True
+        return cls(array, mask, waiting)
+
+
+def count_deliveries(sim: Federation) -> Delivery:
+    """Compare what each subscriber received with all publications that match its subscription.
+
+    A publication is expected if the subscriber's first broker was reached by it after the subscriber had joined,
+    and if its brokers have matched everything that came before the end of the run; what waits in the queue of a broker
+    that serves it is on its way.
+    """
+    popped = {name: Popped.of(broker, sim.service.published) for name, broker in sim.brokers.items()}
+    stays: dict[str, list[Stay]] = defaultdict(list)
+    for stay in [*sim.service.past_stays, *sim.service.stays.values()]:
+        stays[stay.subscriber].append(stay)
+    replays: dict[str, list[Replay]] = defaultdict(list)
+    for replay in sim.service.replays:
+        replays[replay.subscriber].append(replay)
+    total = Delivery(0, 0, 0, 0, 0)
+    for name in sorted(stays):
+        found = _of_one(sim, popped, sorted(stays[name], key=lambda s: s.since), replays[name])
+        total = Delivery(*(a + b for a, b in zip(total, found, strict=True)))
+    Comparison(total.expected, total.lost, total.duplicated, 0, total.unprocessed).judged("padres")
+    return total
+
+
+def _of_one(sim: Federation, popped: dict[str, Popped], stays: Sequence[Stay], replays: Sequence[Replay]) -> Delivery:
+    """Let one subscriber's deliveries pass its inbox (see `Inbox`), part by part in the order of time.
+
+    A part that begins when nothing else is under way finds an inbox that only knows the newest number;
+    a gap is under way from when it opens until it is filled.
+    """
+    orders = sim.service.orders_of(stays[0].key)
+    if not len(orders):
+        return Delivery(0, 0, 0, 0, 0)
+    passed = np.zeros(len(orders), dtype=np.int16)
+    seen = np.zeros(len(orders), dtype=bool)
+    floor, busy_until, came = 0, -1.0, 0
+    for begins, ends, part in sorted([*_stays(popped, stays, orders), *_replays(replays, orders)], key=lambda p: p[:2]):
+        if begins > busy_until and seen.any():
+            floor = int(np.flatnonzero(seen)[-1]) + 1
+            seen[:] = False
+        busy_until = max(busy_until, ends)
+        came += len(part)
+        fresh = part[(part >= floor) & ~seen[part]]
+        passed[fresh] += 1
+        seen[fresh] = True
+    path = next((stay.path for stay in stays if stay.path >= 0), sim.service.published)
+    first, last = np.searchsorted(orders, (path, _seen_until(sim, popped, stays) + 1)).tolist()
+    missing = passed[first:last] == 0
+    waiting = np.zeros_like(missing)
+    for stay in stays:
+        if stay.until is None:
+            waiting |= popped[stay.broker].waiting[orders[first:last]]
+    lost, unprocessed = int((missing & ~waiting).sum()), int((missing & waiting).sum())
+    twice = int(np.maximum(passed - 1, 0).sum())
+    return Delivery(max(0, last - first), lost, twice, came - int(passed.sum()), unprocessed)
+
+
+Part = tuple[float, float, IntArray]  # when it begins and ends, and the places of the publications
+
+
+def _stays(popped: dict[str, Popped], stays: Sequence[Stay], orders: IntArray) -> Iterator[Part]:
+    for stay in stays:
+        begin, end = _range(popped[stay.broker], stay, orders)
+        places = begin + np.flatnonzero(popped[stay.broker].mask[orders[begin:end]])
+        yield stay.since, float("inf") if stay.until is None else stay.until, places
+
+
+def _replays(replays: Sequence[Replay], orders: IntArray) -> Iterator[Part]:
+    for replay in replays:
+        begin, end = np.searchsorted(orders, (replay.after + 1, replay.until + 1)).tolist()
+        yield replay.owed_since, replay.at + REPLAY_S, np.arange(begin, end)
+
+
+def _range(popped: Popped, stay: Stay, orders: IntArray) -> tuple[int, int]:
+    """Give the places of what a broker may have matched for a subscriber while it served it."""
+    mine = popped.orders[stay.first : stay.last]
+    if not len(mine):
+        return 0, 0
+    begin, end = np.searchsorted(orders, (mine[0], mine[-1] + 1)).tolist()
+    return begin, end
+
+
+def _seen_until(sim: Federation, popped: dict[str, Popped], stays: Sequence[Stay]) -> int:
+    """Give the last publication that must have been delivered: the last that the present home has matched."""
+    home = sim.subscriber_of[stays[0].subscriber].home
+    if home is None or not len(popped[home].orders):
+        return -1
+    return int(popped[home].orders[-1])

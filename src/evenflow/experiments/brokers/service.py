@@ -1,0 +1,303 @@
+"""Serves subscribers: who is served where since when, how they join, leave and move, and what is replayed to them.
+
+The promise: from the moment a subscriber's first path is set, every publication that matches reaches it.
+A broker that stops serving it, on request or by a crash, says how far it had come (or is known to have come),
+and the source's head replays the rest through the new home once that one's own path is set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from evenflow.actor import Received
+from evenflow.brokers import messages as m
+from evenflow.brokers.subscriber import Broken, Connect, Depart, Subscriber
+from evenflow.experiments.brokers.control_messages import CLIENTS
+
+if TYPE_CHECKING:
+    from evenflow.experiments.brokers.overlay import Federation
+
+IntArray = npt.NDArray[np.int64]
+SETTLE_S = 1.0  # a moved subscriber's path is set up by then, whatever way it takes
+LOWER = 0.9  # the lower overload threshold, above which nobody is sent to a broker
+BROKEN_S = 2.0  # after which a subscriber knows that its broker crashed
+
+
+class Stay(NamedTuple):
+    """A subscriber was served by a broker from one place of the broker's stream to another."""
+
+    subscriber: str
+    key: int
+    broker: str
+    first: int  # places in the broker's list of matched publications
+    last: int | None
+    since: float = 0.0
+    until: float | None = None
+    path: int = -1  # the source's first order number after the subscription had reached it
+
+
+class Replay(NamedTuple):
+    """A subscriber was given what the source had published after one order number up to another."""
+
+    subscriber: str
+    key: int
+    after: int
+    until: int
+    at: float = 0.0
+    owed_since: float = 0.0  # when the gap opened; until it is filled the subscriber forgets no number
+
+
+def kinds_of(kinds: Sequence[tuple[int, ...]], keys: int) -> list[IntArray]:
+    """Turn the matches round: for each subscription the kinds of publication that match it."""
+    lengths = np.fromiter(map(len, kinds), dtype=np.int64, count=len(kinds))
+    flat = np.fromiter((key for found in kinds for key in found), dtype=np.int64, count=int(lengths.sum()))
+    order = np.argsort(flat, kind="stable")
+    bounds = np.searchsorted(flat[order], np.arange(keys + 1))
+    owner = np.repeat(np.arange(len(kinds)), lengths)[order]
+    return [owner[begin:end] for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)]
+
+
+class Service:
+    """The subscribers of a federation.
+
+    Parameters
+    ----------
+    world
+        The federation that it belongs to.
+    kinds, keys
+        For each kind of publication the data subscriptions it matches, and how many of these there are.
+    move_s
+        Seconds that a broker spends on each migrating subscriber.
+    wait_out
+        Whether a subscriber that moved waits for its old broker's queues before it unsubscribes there.
+    """
+
+    def __init__(
+        self, world: Federation, kinds: Sequence[tuple[int, ...]], keys: int, move_s: float, *, wait_out: bool
+    ) -> None:
+        self.world, self.move_s, self.wait_out = world, move_s, wait_out
+        self.stays: dict[tuple[str, str], Stay] = {}
+        self.past_stays: list[Stay] = []
+        self.replays: list[Replay] = []
+        self.replayed = 0
+        self._kinds, self._kinds_of = len(kinds), kinds_of(kinds, keys)
+        self._orders: dict[int, IntArray] = {}
+        self._times, self._which = np.zeros(0), np.zeros(0, dtype=np.int64)
+        self._move_at: dict[str, float] = {}
+        self._redirect = world.chance("redirect")
+        self._batch: tuple[tuple[str, int], npt.NDArray[np.bool_]] = (("", 0), np.zeros(0, dtype=bool))
+
+    def publish(self, times: Sequence[float], kinds: Sequence[int]) -> None:
+        """Take note of what will be published."""
+        self._times, self._which = np.array(times), np.array(kinds, dtype=np.int64)
+
+    @property
+    def published(self) -> int:
+        """How many publications there are in the whole run."""
+        return len(self._times)
+
+    def orders_of(self, key: int) -> IntArray:
+        """Give the order numbers of all publications that match a subscription, ascending."""
+        known = self._orders.get(key)
+        if known is None:
+            mask = np.zeros(self._kinds + 1, dtype=bool)
+            mask[self._kinds_of[key]] = True
+            known = self._orders[key] = np.flatnonzero(mask[self._which])
+        return known
+
+    # -- orders and answers ---------------------------------------------------------------------
+
+    def order(self, sender: str, to: str, message: object) -> None:
+        """Send a broker's message to a subscriber, over their connection."""
+        world = self.world
+        leaves = world.brokers[sender].charge(world.now, 1)
+        if isinstance(message, m.MoveOrder):
+            leaves = max(leaves, self._move_at.get(sender, 0.0) + self.move_s)
+            self._move_at[sender] = leaves
+        for delay in world.network.copies(sender, to, message, world.now):
+            world.at(leaves + delay, lambda: world.deliver(to, Received(sender, message)))
+
+    def hear(self, sender: str, broker: str, message: object) -> None:
+        """Let a broker hear its subscriber."""
+        world = self.world
+        if broker in world.down:
+            if isinstance(message, m.Subscribe):  # nobody answers: the same as a broken connection
+                world.at(world.now + BROKEN_S, lambda: self._find_home(sender, broker))
+            return
+        world.advance(world.now)
+        world.carriage.count(m.class_of(broker, message))
+        key = world.subscriber_of[sender].key
+        if isinstance(message, m.Subscribe):
+            self._serve(sender, key, broker)
+        elif isinstance(message, m.Unsubscribe):
+            self._drop(sender, key, broker)
+        world.deliver(broker, Received(sender, message))
+
+    # -- joining and leaving --------------------------------------------------------------------
+
+    def join(self, name: str, key: int, broker: str) -> None:
+        """Let a new subscriber come to a broker; a head sends it on (section 3.2)."""
+        if self.world.specs[broker].head is None:
+            broker = self._edge_of(broker)
+        subscriber = Subscriber(key)
+        self.world.subscriber_of[name] = subscriber
+        self.world.add(name, lambda: subscriber)
+        self.world.deliver(name, Connect(broker))
+
+    def _edge_of(self, head: str) -> str:
+        """Choose a random edge broker of a head that is not overloaded, or any if all are."""
+        world = self.world
+        edges = [name for name, spec in world.specs.items() if spec.head == head and name not in world.down]
+        able = [name for name in edges if not world.brokers[name].measure(world.now).above(LOWER)]
+        return self._redirect.choice(able or edges)
+
+    def _serve(self, subscriber: str, key: int, name: str) -> None:
+        if (subscriber, name) in self.stays:
+            return
+        world = self.world
+        broker, since = world.brokers[name], world.now
+        broker.counts[key] += 1
+        broker.clients += 1
+        broker.resize()
+        self.stays[subscriber, name] = Stay(subscriber, key, name, len(broker.popped), None, since)
+        world.at(since + SETTLE_S, lambda: self._path_set(subscriber, name, since))
+        world.carriage.spread(name, world.carriage.routing[name].subscribe(key, CLIENTS))
+
+    def _path_set(self, subscriber: str, name: str, since: float) -> None:
+        """Promise what is published from now on; behind a cut the subscription waits, and so does the promise."""
+        world = self.world
+        stay = self.stays.get((subscriber, name))
+        if stay is None or stay.since != since:
+            return  # it left, and perhaps came back
+        cut = world.cut_until()
+        if cut > world.now:
+            world.at(cut + SETTLE_S, lambda: self._path_set(subscriber, name, since))
+        else:
+            world.advance(world.now)
+            source = world.brokers[world.source].popped
+            self.stays[subscriber, name] = stay._replace(path=source[-1] + 1 if source else 0)
+
+    def _drop(self, subscriber: str, key: int, name: str) -> None:
+        stay = self.stays.pop((subscriber, name), None)
+        if stay is None:
+            return
+        world = self.world
+        broker = world.brokers[name]
+        broker.counts[key] -= 1
+        broker.clients -= 1
+        broker.resize()
+        self.past_stays.append(stay._replace(last=len(broker.popped), until=world.now))
+        world.carriage.spread(name, world.carriage.routing[name].unsubscribe(key, CLIENTS))
+        if world.subscriber_of[subscriber].home != name and stay.path >= 0:
+            self._replay_home(subscriber, key, broker.popped[-1] if broker.popped else -1, world.now)
+
+    def depart(self, subscriber: str, command: Depart) -> None:
+        """Unsubscribe after the broker's queuing and matching delays (section 3.4.2), or at once.
+
+        The delays are those of the message that was matched last, so with a growing backlog they are too short;
+        what the broker had not matched by then is replayed.
+        """
+        world = self.world
+        broker = world.brokers[command.broker]
+        world.advance(world.now)
+        wait = broker.last_wait + broker.delay + max(0.0, broker.out_free - world.now) if self.wait_out else 0.0
+        world.at(world.now + max(SETTLE_S, wait), lambda: self._unsubscribe(subscriber, command.broker))
+
+    def _unsubscribe(self, subscriber: str, name: str) -> None:
+        self.world.advance(self.world.now)
+        actor = self.world.subscriber_of[subscriber]
+        if name == actor.home or (actor.moving and actor.moving[1] == name):
+            return  # it came back before it had left
+        self.world.post(subscriber, name, m.Unsubscribe())
+
+    # -- crashes --------------------------------------------------------------------------------
+
+    def abandon(self, name: str) -> None:
+        """Let a broker's subscribers notice that it crashed."""
+        world = self.world
+        broker = world.brokers[name]
+        for subscriber, place in [pair for pair in self.stays if pair[1] == name]:
+            stay = self.stays.pop((subscriber, place))._replace(last=len(broker.popped), until=world.now)
+            self.past_stays.append(stay)
+            broker.counts[stay.key] -= 1
+            broker.clients -= 1
+            world.at(world.now + BROKEN_S, lambda s=subscriber, stay=stay: self._reconnect(s, stay))  # type: ignore[misc]
+        for subscriber, actor in world.subscriber_of.items():
+            if actor.moving and actor.moving[1] == name:
+                world.deliver(subscriber, Broken(name))
+        broker.resize()
+
+    def _reconnect(self, subscriber: str, stay: Stay) -> None:
+        """Find a new home for a subscriber whose broker crashed; the source replays what it missed."""
+        self._find_home(subscriber, stay.broker)
+        if stay.path >= 0:  # otherwise nothing had been promised yet
+            after = self.world.brokers[stay.broker].popped[stay.last - 1] if stay.last else -1
+            assert stay.until is not None
+            self._replay_home(subscriber, stay.key, max(after, stay.path - 1), stay.until)
+
+    def _find_home(self, subscriber: str, broken: str) -> None:
+        """Tell a subscriber that a broker is gone, and redirect it to a random other one if it has none left."""
+        world = self.world
+        actor = world.subscriber_of[subscriber]
+        world.tell(subscriber, Broken(broken))
+        able = [name for name, spec in world.specs.items() if spec.head and name not in world.down]
+        if actor.home is None and able:
+            world.tell(subscriber, Connect(self._redirect.choice(able)))
+        elif actor.home is None:
+            world.at(world.now + BROKEN_S, lambda: self._find_home(subscriber, broken))
+
+    # -- replaying ------------------------------------------------------------------------------
+
+    def _replay_home(self, subscriber: str, key: int, after: int, since: float) -> None:
+        """Fill a gap as soon as the subscriber's home is reached by all that is published from then on."""
+        world = self.world
+        home = world.subscriber_of[subscriber].home
+        stay = self.stays.get((subscriber, home)) if home is not None else None
+        cut = world.cut_until()
+        if stay is None or stay.path < 0 or cut > world.now:
+            again = max(world.now, cut) + SETTLE_S
+            world.at(again, lambda: self._replay_home(subscriber, key, after, since))
+            return
+        world.advance(world.now)
+        self._replay(subscriber, key, after, stay.broker, since)
+
+    def _replay(self, subscriber: str, key: int, after: int, home: str, since: float) -> None:
+        """Let the source's head deliver, through the new home, what the old one had not matched yet.
+
+        The head keeps what was published lately, and matches it against the one subscription.
+        """
+        world = self.world
+        source, broker, now = world.brokers[world.source], world.brokers[home], world.now
+        until = source.popped[-1] if source.popped else -1
+        if until <= after:
+            return
+        self.replays.append(Replay(subscriber, key, after, until, now, since))
+        missing = self.orders_of(key)
+        begin, end = np.searchsorted(missing, (after + 1, until + 1)).tolist()
+        copies = end - begin
+        if not copies:
+            return
+        per_match = broker.model.per_subscription / source.mhz
+        source.free = max(source.free, now) + (until - after) * per_match
+        second = int(now)
+        source.busy[second] += (until - after) * per_match
+        # Catching up uses the bandwidth that is left over, so it shows in delays and not in the utilisation.
+        spare = max(0.05, 1.0 - sum(broker.output[max(0, second - 30) : second]) / (30 * broker.bandwidth))
+        took = copies * broker.send_s / spare
+        broker.delivered[second] += copies
+        broker.delivery_s[second] += copies * (now + took / 2) - float(self._times[missing[begin:end]].sum())
+        self.replayed += copies
+        self._count_replayed(home, missing[begin:end])
+
+    def _count_replayed(self, home: str, orders: IntArray) -> None:
+        """Count the messages that the new home receives: one for all who leave together and miss it."""
+        place = (home, int(self.world.now))
+        if self._batch[0] != place:
+            self._batch = (place, np.zeros(len(self._times), dtype=bool))
+        mask = self._batch[1]
+        self.world.carriage.received["replay"] += int((~mask[orders]).sum())
+        mask[orders] = True

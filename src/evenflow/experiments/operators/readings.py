@@ -1,0 +1,69 @@
+"""Smart-meter readings to try the live pipeline with: daily profiles, and a neighbourhood that suddenly reports often."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from evenflow.spark.kit.pins import write_numbered
+
+SCHEMA = "ts long, leaf string, meter long, value long"
+DAY_S = 24 * 3600
+# Watts through a day, hour by hour: low at night, a peak in the morning and a higher one in the evening.
+PROFILE = (210, 190, 180, 175, 180, 220, 380, 560, 520, 430, 400, 420, 470, 440, 410, 420, 480, 640, 820, 900, 820, 640, 430, 290)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Meters of the leaves, and what they report.
+
+    Parameters
+    ----------
+    leaves
+        Where meters are.
+    meters
+        Of a leaf.
+    every_s
+        Seconds between two readings of a meter.
+    surge_every_s
+        The same while its leaf surges.
+    surges
+        ``leaf, begin, end``: when which leaf reports more often, in seconds of event time.
+    seed
+        Of the readings.
+    """
+
+    leaves: tuple[str, ...]
+    meters: int = 40
+    every_s: int = 900
+    surge_every_s: int = 240
+    surges: tuple[tuple[str, int, int], ...] = ()
+    seed: int = 1
+
+    def readings(self, begin: int, end: int) -> Any:
+        """Return the readings of a span of time, as a table, in random order."""
+        chance = random.Random(f"{self.seed}/{begin}")
+        rows: list[tuple[int, str, int, int]] = []
+        for number, leaf in enumerate(self.leaves):
+            for ts in range(-(-begin // 60) * 60, end, 60):
+                every = self.surge_every_s if self._surging(leaf, ts) else self.every_s
+                watts = PROFILE[ts % DAY_S // 3600]
+                # Meters report in turn, so that every minute has some.
+                due = [m for m in range(self.meters) if (ts + 60 * (m * 7 + number)) % every < 60]
+                rows += [(ts, leaf, meter, int(watts * chance.uniform(0.4, 1.8))) for meter in due]
+        chance.shuffle(rows)
+        columns: list[Any] = list(zip(*rows, strict=True)) if rows else [[], [], [], []]
+        kinds = (pa.int64(), pa.string(), pa.int64(), pa.int64())
+        arrays = [pa.array(c, k) for c, k in zip(columns, kinds, strict=True)]
+        return pa.table(arrays, names=["ts", "leaf", "meter", "value"])
+
+    def _surging(self, leaf: str, ts: int) -> bool:
+        return any(leaf == name and begin <= ts < end for name, begin, end in self.surges)
+
+    def write(self, folder: Path, number: int, begin: int, end: int) -> None:
+        """Write one file of readings; Spark reads files in the order of their times."""
+        write_numbered(folder, number, self.readings(begin, end))

@@ -1,0 +1,1 @@
+"""Experiments with slices: worlds, workloads, faults, figures and live drills."""

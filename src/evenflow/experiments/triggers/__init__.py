@@ -1,0 +1,1 @@
+"""Experiments with triggers: the evaluation of DLBer, chaos, and live on Spark."""

@@ -1,1 +1,0 @@
-"""A federation of publish/subscribe brokers that spreads its subscribers over the brokers by itself (Cheung 2006)."""

@@ -1,0 +1,1 @@
+"""Brokers on Spark: subscriptions move between lanes."""

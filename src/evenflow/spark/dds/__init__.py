@@ -1,0 +1,1 @@
+"""DDS topics as Spark sources and sinks."""

@@ -1,0 +1,1 @@
+"""What every plane on Spark shares: storage, control log, routes, samples, controller, trace and verbs."""

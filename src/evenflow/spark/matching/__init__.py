@@ -1,0 +1,1 @@
+"""Content-based matching on DataFrames, in batches and streams."""

@@ -1,0 +1,330 @@
+"""One slice's turn in one batch: orders of the control log and rows go in, output comes out, by the table of hand-offs.
+
+The table is :data:`evenflow.slices.handoff.TABLE`, the same that the simulator and the DDS driver run.
+Here an order stands for all the events that one batch carries out at once; a batch is atomic, so nothing is between them.
+Rows come before a release and after an install: whoever owns the slice at that moment processes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from evenflow.errors import BadInput
+from evenflow.slices.handoff import TABLE, Effect, Event, State, Table, advance
+from evenflow.spark.kit.orders import EXPECT, RELEASE, Order
+from evenflow.spark.kit.routes import INSTALL, RECEIPT
+from evenflow.spark.kit.samples import Cost, stopwatch
+from evenflow.spark.slices.cells import UnreadableStateError, decode_state, encode_state, of_cells, to_cell
+from evenflow.spark.slices.correlation import Together
+from evenflow.spark.slices.keyed_state import BucketMemory, KeyedState, bucket_of
+
+EVENTS: Mapping[str, tuple[Event, ...]] = {
+    RELEASE: (Event.STOPPED, Event.REMOVED, Event.SHIP_ORDERED),
+    EXPECT: (Event.EXPECTED,),
+    INSTALL: (Event.ARRIVED, Event.OPENED),
+    RECEIPT: (Event.RECEIPTED,),
+}
+
+
+class Memory(BucketMemory, Protocol):
+    """What a key keeps between batches."""
+
+    def load(self) -> tuple[str, bytes] | None:
+        """Return phase and state, or ``None`` for a key that was never used."""
+        ...
+
+    def save(self, phase: str, state: bytes) -> None:
+        """Keep phase and state."""
+        ...
+
+    def clear(self) -> None:
+        """Keep nothing."""
+        ...
+
+    def hold(self, cell: bytes) -> None:
+        """Keep a batch's rows that must wait, behind those that wait already."""
+        ...
+
+    def held(self) -> list[bytes]:
+        """Return the batches that wait, and keep them no longer."""
+        ...
+
+
+class Cargo(Protocol):
+    """How a state travels."""
+
+    def send(self, session: int, slice_id: int, state: bytes) -> None:
+        """Put a state where the taker finds it."""
+        ...
+
+    def receive(self, session: int, slice_id: int) -> bytes:
+        """Return the state that a giver sent, or raise: no other state may be installed."""
+        ...
+
+
+Process = Callable[..., tuple[Any, Any]]
+"""``(rows, state) -> (output, state)`` with Arrow tables; with ``correlate`` also ``others``."""
+
+
+class StrayRowsError(Exception):
+    """Rows reached a key whose slice is elsewhere: routing and ownership disagree, going on would lose or double them."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every slice does with its rows.
+
+    Parameters
+    ----------
+    process
+        The application's function.
+    fresh
+        Makes the state that a slice begins with.
+    schema
+        The declared output as an Arrow schema; ``None`` lets any table pass.
+    sift
+        Put rows aside on which the application fails, instead of failing.
+    keyed_above, keys_of
+        A state of more bytes, a dictionary by key, is divided by key; 0 keeps it whole.
+        ``keys_of`` says which keys rows have.
+    table
+        The hand-off's law; carried along, so that every worker obeys the same one.
+    """
+
+    process: Process
+    fresh: Callable[[], Any] = lambda: None
+    schema: Any = None
+    sift: bool = False
+    keyed_above: int = 0
+    keys_of: Callable[[Any], Iterable[Any]] = lambda rows: ()
+    table: Table = field(default_factory=lambda: dict(TABLE))
+
+    def call(self, rows: Any, encoded: bytes, slice_id: int, others: Any = None) -> Called:
+        """Give rows and state to the application; return its output and the new state."""
+        try:
+            return Called(*self._attempt(rows, encoded, others), [])
+        except UnreadableStateError:
+            raise  # no fault of the function or of these rows, which must not become dead letters
+        except Exception as error:
+            if not self.sift:
+                raise ProcessError(slice_id, rows, error) from error
+            return self._sifted(rows, encoded, others, error)
+
+    def _attempt(self, rows: Any, encoded: bytes, others: Any) -> tuple[Any, bytes]:
+        # The state is decoded for each attempt: a function that fails may have changed the object it got.
+        state = decode_state(encoded, self.fresh)
+        output, state = self.process(rows, state) if others is None else self.process(rows, state, others)
+        return conformed(output, self.schema), encode_state(state)
+
+    def _sifted(self, rows: Any, encoded: bytes, others: Any, error: Exception) -> Called:
+        """Halve rows that fail until only those are left on which the application really fails."""
+        if rows.num_rows == 1:
+            return Called(None, encoded, [(rows, f"{type(error).__name__}: {error}")])
+        half = rows.num_rows // 2
+        outputs, poison = [], []
+        for part in (rows.slice(0, half), rows.slice(half)):
+            try:
+                output, encoded = self._attempt(part, encoded, others)
+            except UnreadableStateError:
+                raise
+            except Exception as inner:  # noqa: BLE001 - whatever the application raises
+                called = self._sifted(part, encoded, others, inner)
+                output, encoded = called.output, called.encoded
+                poison += called.poison
+            if output is not None:
+                outputs.append(output)
+        return Called(pa.concat_tables(outputs) if outputs else None, encoded, poison)
+
+
+class Called(NamedTuple):
+    """What the application made of rows: output, new state, and rows it failed on with the reason."""
+
+    output: Any
+    encoded: bytes
+    poison: list[tuple[Any, str]]
+
+
+class ProcessError(Exception):
+    """The application's function failed; says on which slice and shows rows."""
+
+    def __init__(self, slice_id: int, rows: Any, error: BaseException) -> None:
+        sample = str(rows.slice(0, 3).to_pylist())
+        super().__init__(
+            f"slice {slice_id}, {rows.num_rows} rows: the process function raised {type(error).__name__}: {error}; "
+            f"the first rows are {sample if len(sample) <= 600 else sample[:599] + '…'}"
+        )
+
+
+def conformed(output: Any, schema: Any) -> Any:
+    """Return an output table with the declared columns and types; what cannot be is refused by name."""
+    if output is None or schema is None:
+        return output
+    if isinstance(output, pa.RecordBatch):
+        output = pa.Table.from_batches([output])
+    if not isinstance(output, pa.Table):
+        raise BadInput(f"an output of type {type(output).__name__}", "a pyarrow.Table or None", "process function")
+    if output.schema.equals(schema):
+        return output
+    missing = [name for name in schema.names if name not in output.schema.names]
+    if missing:
+        given = ", ".join(output.schema.names) or "no columns"
+        raise BadInput(f"columns {given}", f"the declared output, {', '.join(schema.names)}", "process function")
+    try:
+        return output.select(schema.names).cast(schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
+        raise BadInput(f"{output.schema.to_string()} ({error})", schema.to_string(), "process function") from None
+
+
+class Turn:
+    """One slice on one lane in one batch.
+
+    Parameters
+    ----------
+    job
+        What to do with rows.
+    slice_id, home
+        The slice, and whether this key owns it from the beginning.
+    memory, cargo
+        What the key keeps, and how state travels.
+    together
+        The batch's rows of all slices, for an application that sees those of the others.
+        The slice's own cells are then mere marks that it has rows.
+    """
+
+    def __init__(
+        self, job: Job, slice_id: int, memory: Memory, cargo: Cargo, *, home: bool, together: Together | None = None
+    ) -> None:
+        self.job = job
+        self.slice_id = slice_id
+        self.home = home
+        self.memory = memory
+        self.cargo = cargo
+        self.cost = Cost()
+        self.phase = State.ABSENT
+        self.output: list[Any] = []
+        self.poison: list[tuple[Any, str]] = []
+        self.together = together
+        self.keyed: KeyedState | None = None
+        self._encoded = b""
+        self._cache: list[bytes] = []
+        self._session = -1
+        self._changed = False
+
+    def run(self, orders: Iterable[Order], cells: Sequence[bytes]) -> list[Any]:
+        """Carry out the orders, process or hold the rows, and return what the application put out."""
+        with stopwatch(self.cost):
+            try:
+                self._run(sorted(orders), cells)
+            except UnreadableStateError as error:
+                raise UnreadableStateError(
+                    f"slice {self.slice_id}: {error}; the query stops before it can do harm"
+                ) from error
+        self.cost.state_bytes = len(self._encoded) if self.keyed is None else self.keyed.size
+        return self.output
+
+    def _run(self, orders: Sequence[Order], cells: Sequence[bytes]) -> None:
+        self._wake()
+        releasing = any(order.what == RELEASE for order in orders)
+        if releasing:
+            self._take(cells)
+        for order in orders:
+            self._session = order.session
+            for event in EVENTS[order.what]:
+                self._happen(event)
+        if not releasing:
+            self._take(cells)
+        if self._changed:
+            self._save()
+
+    def _wake(self) -> None:
+        known = self.memory.load()
+        if known is not None:
+            phase, self._encoded = known
+            self.phase = State(phase)
+            if KeyedState.is_header(self._encoded):
+                self.keyed = KeyedState.opened(self.memory, self._encoded)
+        elif self.home:
+            self._happen(Event.GRANTED)
+
+    def _happen(self, event: Event) -> None:
+        row = advance(self.phase, event, self.job.table)
+        self.phase = row.state
+        self._changed = True
+        for effect in row.effects:
+            act = _EFFECTS.get(effect)
+            if act is not None:
+                act(self)
+
+    def _take(self, cells: Sequence[bytes]) -> None:
+        """Do with a batch's rows what the phase demands."""
+        if self.phase is State.OWNING:
+            # Each batch that waited is a call of its own: the application sees what it would have seen undisturbed.
+            waiting, self._cache = self._cache, []
+            for cell in waiting:
+                self._process(*self._apart([cell], None if self.together is None else Together([cell])))
+            if cells:
+                self._process(*self._apart(cells, self.together))
+        elif cells:
+            rows, _ = self._apart(cells, self.together)
+            if self.phase is not State.AWAITING:
+                raise StrayRowsError(
+                    f"slice {self.slice_id}: {rows.num_rows} rows reached a lane on which it is {self.phase.value}"
+                )
+            # What the others had in this batch waits too: a late install must not change what the application sees.
+            self.memory.hold(to_cell(rows) if self.together is None else self.together.cell())
+            self.cost.held_rows = rows.num_rows
+
+    def _apart(self, cells: Sequence[bytes], together: Together | None) -> tuple[Any, Any]:
+        """Return the slice's rows of a batch, and those of the other slices if the application sees them."""
+        return (of_cells(cells), None) if together is None else together.apart(self.slice_id)
+
+    def _process(self, rows: Any, others: Any) -> None:
+        self.cost.rows += rows.num_rows
+        if self.keyed is None:
+            called = self.job.call(rows, self._encoded, self.slice_id, others)
+            self._encoded = called.encoded
+            if 0 < self.job.keyed_above < len(self._encoded):
+                self.keyed = KeyedState.divided(self.memory, self._encoded)
+        else:
+            touched = sorted({bucket_of(key) for key in self.job.keys_of(rows)})
+            called = self.job.call(rows, self.keyed.load(touched), self.slice_id, others)
+            self.keyed.store(called.encoded, touched)
+        if self.keyed is not None:
+            self._encoded = self.keyed.header()
+        self._changed = True
+        self.poison += called.poison
+        if called.output is not None and called.output.num_rows:
+            self.output.append(called.output)
+
+    def _save(self) -> None:
+        if self.phase is State.ABSENT and not self.home:
+            self.memory.clear()
+        else:  # a home that gave its slice away must remember that, or it would be granted again
+            self.memory.save(self.phase.value, self._encoded)
+
+    # -- effects; what is not here needs no doing: routes open and close the flow, the batch's commit is the receipt ----
+
+    def _send_cargo(self) -> None:
+        state = self._encoded if self.keyed is None else self.keyed.packed()
+        self.cargo.send(self._session, self.slice_id, state)
+
+    def _merge(self) -> None:
+        self._encoded = self.cargo.receive(self._session, self.slice_id)
+        self._cache = self.memory.held()
+
+    def _forget(self) -> None:
+        self._encoded = b""
+        if self.keyed is not None:
+            self.memory.drop_buckets()
+            self.keyed = None
+
+
+_EFFECTS: Mapping[Effect, Callable[[Turn], None]] = {
+    Effect.SEND_CARGO: Turn._send_cargo,  # noqa: SLF001 - its own methods, by name
+    Effect.MERGE: Turn._merge,  # noqa: SLF001
+    Effect.FORGET: Turn._forget,  # noqa: SLF001
+}

@@ -1,0 +1,1 @@
+"""Triggers on Spark: every lane is a trigger worker."""
