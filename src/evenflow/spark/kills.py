@@ -20,7 +20,7 @@ from evenflow.spark.log import ControlLog
 from evenflow.spark.routes import Routes
 from evenflow.spark.samples import Samples
 from evenflow.spark.settings import FOLDER, control_offset
-from evenflow.spark.ship import FOLDER as SHIPPED
+from evenflow.spark.ship import Ship
 from evenflow.spark.storage import Storage, checked_url
 from evenflow.spark.trial import put
 from evenflow.trace import read
@@ -149,13 +149,14 @@ class Drill:
         checkpoint = Storage(checked_url(str(self.directory / "check")))
         place = checkpoint.under(FOLDER)
         log = ControlLog(place, Routes(self.slices, self.lanes, self.lanes))
+        shipped = Ship(place)
         committed = self._committed()
         version = control_offset(checkpoint, committed)
         waiting = {(s.batch, s.lane, n) for s in Samples(place).new() for n, c in s.slices.items() if c.held_rows}
         for number, session in log.at(version).sessions.items():
             after = range(self._released_in(checkpoint, session.moved_at) + 1, committed + 1)
             held = any((batch, session.taker, session.slice) in waiting for batch in after)
-            if session.installed_at is None and held and len(place.read(f"{SHIPPED}/{number:012}")) > NO_STATE:
+            if session.installed_at is None and held and len(shipped.receive(number, session.slice)) > NO_STATE:
                 return True
         return False
 
