@@ -23,7 +23,7 @@ from evenflow.spark.kit.control_log import ControlLog
 from evenflow.spark.kit.plane import FOLDER, control_offset
 from evenflow.spark.kit.routes import Routes
 from evenflow.spark.kit.samples import Samples
-from evenflow.spark.kit.state_transfer import FOLDER as SHIPPED
+from evenflow.spark.kit.state_transfer import Ship
 from evenflow.spark.kit.storage import Storage, checked_url
 from evenflow.spark.slices.writer import NOT_UP
 from evenflow.trace import read
@@ -221,6 +221,7 @@ class Drill:
         checkpoint = Storage(checked_url(str(self.directory / "check")))
         place = checkpoint.under(FOLDER)
         log = ControlLog(place, Routes(self.slices, self.lanes, self.lanes))
+        shipped = Ship(place)
         committed = self._committed()
         version = control_offset(checkpoint, committed)
         waiting = {(s.batch, s.lane, n) for s in Samples(place).new() for n, c in s.slices.items() if c.held_rows}
