@@ -22,7 +22,7 @@ class SliceCheck:
     ``session`` (session, step, giver, taker, slices), ``merge`` (session, items), ``fault`` (fault, session, step),
     and at the end ``final`` (slice, ids): the items whose effect is in the slice's state.
     A final state is ``stranded`` if only a node that vanished for good has it;
-    its publishers still keep the items that such a slice did not process.
+    what such a slice did not process is not lost.
 
     Examples
     --------
@@ -96,10 +96,14 @@ class SliceCheck:
             self.faulted.add(record["session"])
             self.faults.setdefault(record["fault"], Counter())[record["step"]] += 1
 
+    def waiting(self) -> set[int]:
+        """Return the items of stranded slices that were not processed: their publishers still keep them."""
+        return {i for i, s in self.published.items() if i not in self.commits and s in self.stranded}
+
     def findings(self) -> dict[str, Any]:
         """Return the counts that experiments report."""
         published, commits = self.published, self.commits
-        waiting = {i for i, s in published.items() if i not in commits and s in self.stranded}
+        waiting = self.waiting()
         lost = {i for i in published if i not in commits} - waiting
         repeats = Counter({i: n - 1 for i, n in commits.items() if n > 1})
         if self.final is not None:
@@ -110,7 +114,6 @@ class SliceCheck:
             "items": len(published),
             "processed": sum(i in published for i in commits),
             "lost": len(lost),
-            "stranded_items": len(waiting),
             "duplicated": sum(repeats.values()),
             "owner_violations": self.owner_violations,
             "sessions": len(self.began),

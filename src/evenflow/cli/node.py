@@ -67,7 +67,9 @@ def balancer(
     domain: Domain = 0,
     state: State = None,
     monitor_s: Monitor = 2.0,
-    timeout_s: Annotated[float, typer.Option(help="A longer phase is rolled back; choose more than the overlap.")] = 5.0,
+    timeout_s: Annotated[
+        float, typer.Option(help="A longer phase is rolled back; choose more than the overlap.")
+    ] = 5.0,
     keep: Keep = False,
 ) -> None:
     """Run the load balancer until it is interrupted; started again, it goes on where it was."""

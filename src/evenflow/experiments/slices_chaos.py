@@ -129,8 +129,14 @@ def run(settings: ChaosSettings, seed: int, trace: TraceWriter | None) -> Mappin
     quiet(sim, world)
     if safe:
         world.note_final()
-    longest = max((seconds for _, seconds, _ in check.ended.values()), default=0.0)
-    return {**check.findings(), **world.left_over(), "max_session_s": longest, "events": sim.events, "end_s": sim.now}
+    return {
+        **check.findings(),
+        **world.left_over(),
+        "stranded_items": len(check.waiting()),
+        "max_session_s": max((seconds for _, seconds, _ in check.ended.values()), default=0.0),
+        "events": sim.events,
+        "end_s": sim.now,
+    }
 
 
 def quiet(sim: Simulation, world: World, patience_s: float = 60.0) -> None:
