@@ -58,7 +58,6 @@ def test_a_good_run_has_no_findings():
         ([owner("a", True), owner("b", True), owner("a", True)], "owner_violations", 2),
         ([session("stop", 1.0), session("expect", 2.0)], "unfinished_sessions", 1),
         ([session("stop", 1.0), session("rolled back", 2.0)], "rolled_back_sessions", 1),
-        ([*PUBLISH, {**FINAL[0], "ids": [], "stranded": True}], "stranded_items", 2),
         ([*PUBLISH, {**FINAL[0], "ids": [], "stranded": True}], "lost", 0),  # their publisher still keeps them
         ([*PUBLISH, *COMMIT, {**FINAL[0], "ids": [1], "stranded": True}], "lost", 1),  # it was processed, and is gone
         ([*PUBLISH, {**FINAL[0], "slice": 1, "ids": [], "stranded": True}], "lost", 2),  # another slice
@@ -191,3 +190,9 @@ def test_a_publisher_that_gives_up_has_not_lost_what_it_keeps():
 
 def test_kinds_it_does_not_know_are_passed_over():
     assert found({"kind": "sample", "at": 0.0, "node": "a"}, {"kind": "weather", "at": 1.0})["items"] == 0
+
+
+def test_items_of_a_slice_that_a_vanished_node_has_wait_with_their_publishers():
+    check = SliceCheck().read_all([*PUBLISH, {**FINAL[0], "ids": [], "stranded": True}])
+    assert check.waiting() == {1, 2}
+    assert SliceCheck().read_all([*PUBLISH, *FINAL]).waiting() == set()

@@ -114,7 +114,7 @@ class SliceCheck:
     and at the end ``final`` (slice, ids): the items whose effect is in the slice's state, and ``waiting`` (ids): items
     that are kept, queued, cached or in flight somewhere.
     A final state is ``stranded`` if only a node that vanished for good has it;
-    its publishers still keep the items that such a slice did not process.
+    what such a slice did not process is not lost.
 
     Examples
     --------
@@ -203,17 +203,19 @@ class SliceCheck:
         strange = len((self.commits.keys() | (self.final or {}).keys()) - self.published.keys())
         return Comparison(found.compared, found.lost, repeats.total(), strange, found.unprocessed)
 
+    def stranded_items(self) -> set[int]:
+        """Return the items of stranded slices that were not processed: their publishers still keep them."""
+        return {i for i, s in self.published.items() if i not in self.commits and s in self.stranded}
+
     def findings(self) -> dict[str, Any]:
         """Return the counts that experiments report."""
         found = self.comparison()
         durations = sorted(seconds for how, seconds, _ in self.ended.values() if how == "done")
-        stranded = [i for i, s in self.published.items() if s in self.stranded and i not in self.commits]
         return {
             "items": found.compared,
             "processed": len(self.published.keys() & self.commits.keys()),
             "unprocessed": found.unprocessed,
             "lost": found.lost,
-            "stranded_items": len(stranded),
             "duplicated": found.duplicated,
             "owner_violations": self.owner_violations,
             "sessions": len(self.began),

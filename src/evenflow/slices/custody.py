@@ -28,19 +28,18 @@ EVENTS: Mapping[tuple[ActionKind, SliceState | None], Event] = {
     (ActionKind.REMOVE_SLICE, SliceState.AVAILABLE): Event.RECEIPTED,  # they are available elsewhere
     (ActionKind.SEND_CACHE_TO_NODE, None): Event.SHIP_ORDERED,
 }
-REMOVE, SHIP, READMIT, RESUME, CLEAN, WITHDRAW, DISCARD = (
+REMOVE, SHIP, READMIT, CLEAN, WITHDRAW, DISCARD = (
     ACTIONS[phase].step
     for phase in (
         Phase.REMOVING,
         Phase.SHIPPING,
         Phase.READMITTING,
-        Phase.RESUMING,
         Phase.CLEANING,
         Phase.WITHDRAWING,
         Phase.DISCARDING,
     )
 )
-CLOSES: Mapping[int, str] = {RESUME: "done", CLEAN: "done", WITHDRAW: "done", DISCARD: "shipped"}
+CLOSES: Mapping[int, str] = {CLEAN: "done", WITHDRAW: "done", DISCARD: "shipped"}
 
 
 @dataclass(slots=True)

@@ -339,6 +339,8 @@ class TestFigures:
             "readmit",
             "resume",
             "clean",
+            "withdraw",
+            "discard",
             "all",
         ]
-        assert table.rows == [["delay", 5, 0, 0, 0, 0, 0, 0, 0, 5], ["loss", 0, 0, 0, 3, 0, 0, 0, 4, 7]]
+        assert table.rows == [["delay", 5, *[0] * 9, 5], ["loss", 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 7]]

@@ -131,8 +131,14 @@ def run(settings: ChaosSettings, seed: int, trace: TraceWriter | None) -> Mappin
         world.note_final()
     world.note_waiting()
     check.comparison().judged("slices-chaos")
-    longest = max((seconds for _, seconds, _ in check.ended.values()), default=0.0)
-    return {**check.findings(), **world.left_over(), "max_session_s": longest, "events": sim.events, "end_s": sim.now}
+    return {
+        **check.findings(),
+        **world.left_over(),
+        "stranded_items": len(check.stranded_items()),
+        "max_session_s": max((seconds for _, seconds, _ in check.ended.values()), default=0.0),
+        "events": sim.events,
+        "end_s": sim.now,
+    }
 
 
 def quiet(sim: Simulation, world: World, patience_s: float = 60.0) -> None:

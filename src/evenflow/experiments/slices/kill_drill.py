@@ -23,7 +23,7 @@ from evenflow.spark.kit.control_log import ControlLog
 from evenflow.spark.kit.plane import FOLDER, control_offset
 from evenflow.spark.kit.routes import Routes
 from evenflow.spark.kit.samples import Samples
-from evenflow.spark.kit.state_transfer import Ship
+from evenflow.spark.kit.state_transfer import CargoError, Ship
 from evenflow.spark.kit.storage import Storage, checked_url
 from evenflow.spark.slices.writer import NOT_UP
 from evenflow.trace import read
@@ -221,17 +221,22 @@ class Drill:
         checkpoint = Storage(checked_url(str(self.directory / "check")))
         place = checkpoint.under(FOLDER)
         log = ControlLog(place, Routes(self.slices, self.lanes, self.lanes))
-        shipped = Ship(place)
         committed = self._committed()
         version = control_offset(checkpoint, committed)
         waiting = {(s.batch, s.lane, n) for s in Samples(place).new() for n, c in s.slices.items() if c.held_rows}
         for number, session in log.at(version).sessions.items():
             after = range(self._released_in(checkpoint, session.moved_at) + 1, committed + 1)
             held = any((batch, session.taker, session.slice) in waiting for batch in after)
-            shipped = place.size(f"{SHIPPED}/{number:012}") or 0  # a driver that lives may have forgotten it by now
-            if session.installed_at is None and held and shipped > NO_STATE:
+            if session.installed_at is None and held and self._shipped(place, number, session.slice) > NO_STATE:
                 return True
         return False
+
+    def _shipped(self, place: Storage, session: int, slice_id: int) -> int:
+        """Return how many bytes of state were shipped; none if a driver that lives has deleted them by now."""
+        try:
+            return len(Ship(place).receive(session, slice_id))
+        except CargoError:
+            return 0
 
     def _released_in(self, checkpoint: Storage, entry: int) -> int:
         """Return the batch that carried an entry of the log."""
