@@ -194,5 +194,5 @@ def test_kinds_it_does_not_know_are_passed_over():
 
 def test_items_of_a_slice_that_a_vanished_node_has_wait_with_their_publishers():
     check = SliceCheck().read_all([*PUBLISH, {**FINAL[0], "ids": [], "stranded": True}])
-    assert check.waiting() == {1, 2}
-    assert SliceCheck().read_all([*PUBLISH, *FINAL]).waiting() == set()
+    assert check.stranded_items() == {1, 2}
+    assert SliceCheck().read_all([*PUBLISH, *FINAL]).stranded_items() == set()

@@ -1,6 +1,7 @@
 """Compiled kernels (extra ``fast``) that build the normal forms of many subscriptions and group equal ones.
 
-A *form* is a row of *cells* (attribute, kind, low, high, extra), ascending by attribute; numbers and strings are ranks.
+A *form* is a row of *cells* (attribute, kind, low, high, extra), ascending by attribute.
+Numbers and strings are ranks.
 Row r has the cells ``starts[r]`` to ``starts[r + 1]``.
 All indices are 64-bit, zero included: numba compiles a function again for each new argument type.
 """
