@@ -130,7 +130,8 @@ def test_a_crash_at_any_step_leaves_a_whole_journal(tmp_path, monkeypatch, crash
 
     with monkeypatch.context() as patch:
         steps(patch, crash_at)
-        pytest.raises(CrashError, write)
+        with pytest.raises(CrashError):
+            write()
     journal.close()
     with closing(Journal(tmp_path)) as again:
         assert again.saved.get("a") in ((said[-1], said[-1] + 1) if said else (None, 0))

@@ -11,9 +11,11 @@ import time
 from dataclasses import dataclass
 
 import pytest
+from cyclonedds.sub import DataReader
+from cyclonedds.topic import Topic
 
 from evenflow.dds import publish, subscribe
-from evenflow.dds.domain import LOOPBACK, configuration, participant
+from evenflow.dds.domain import LOOPBACK, configuration, participant, quality, reliable
 from evenflow.dds.idl import item_type
 from evenflow.errors import BadInput
 
@@ -164,6 +166,31 @@ def test_items_of_another_type_or_slice_are_refused():
 def test_nobody_there_is_an_error_in_time():
     with pytest.raises(TimeoutError, match="nobody reads topic 'void'"):
         publish("void", readings(1), domain=DOMAIN, patience_s=0.3)
+
+
+def test_a_reader_that_does_not_receive_is_an_error_in_time():
+    """A full reader does not say that it has received; the writer waits for it, and then says so."""
+    place = participant(DOMAIN)
+    reader = DataReader(place, Topic(place, "deaf", item_type(Reading), qos=reliable()), qos=quality({}, most=1))
+    with pytest.raises(TimeoutError, match="not every reader of topic 'deaf' received everything within 1 s"):
+        publish("deaf", readings(3), domain=DOMAIN, patience_s=1.0)
+    del reader
+
+
+@pytest.mark.parametrize("publisher", [-1, 1 << 23])
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_publisher_s_number_fits_into_ids(publisher, committed):
+    with pytest.raises(BadInput, match="publisher"):
+        publish("x", readings(1), domain=DOMAIN, publisher=publisher, committed=committed)
+
+
+def test_publishers_in_one_process_have_numbers_of_their_own():
+    got = []
+    reading = subscribe("twice", got.append, type=Reading, domain=DOMAIN)
+    for _ in range(2):
+        thread = publish_later("twice", readings(5), domain=DOMAIN)
+        until(reading, lambda: not thread.is_alive())  # noqa: B023
+    until(reading, lambda: len(got) == 10)
 
 
 OTHER = textwrap.dedent(
