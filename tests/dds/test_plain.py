@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -11,11 +12,9 @@ import time
 from dataclasses import dataclass
 
 import pytest
-from cyclonedds.sub import DataReader
-from cyclonedds.topic import Topic
 
 from evenflow.dds import publish, subscribe
-from evenflow.dds.domain import LOOPBACK, configuration, participant, quality, reliable
+from evenflow.dds.domain import LOOPBACK, configuration, participant
 from evenflow.dds.idl import item_type
 from evenflow.errors import BadInput
 
@@ -168,13 +167,40 @@ def test_nobody_there_is_an_error_in_time():
         publish("void", readings(1), domain=DOMAIN, patience_s=0.3)
 
 
-def test_a_reader_that_does_not_receive_is_an_error_in_time():
-    """A full reader does not say that it has received; the writer waits for it, and then says so."""
-    place = participant(DOMAIN)
-    reader = DataReader(place, Topic(place, "deaf", item_type(Reading), qos=reliable()), qos=quality({}, most=1))
-    with pytest.raises(TimeoutError, match="not every reader of topic 'deaf' received everything within 1 s"):
-        publish("deaf", readings(3), domain=DOMAIN, patience_s=1.0)
-    del reader
+DEAF = textwrap.dedent(
+    """
+    import sys, time
+    sys.path.insert(0, sys.argv[1])
+    from evenflow.dds import subscribe
+    from deaf_app import Place
+
+    reading = subscribe("deaf", print, type=Place, domain=int(sys.argv[2]))
+    print("ready", flush=True)
+    time.sleep(60)
+    """
+)
+
+
+def test_a_reader_that_does_not_receive_is_an_error_in_time(tmp_path):
+    """The reader's process stops after it was found: it does not say that it has received anything."""
+    (tmp_path / "deaf_app.py").write_text(
+        "from dataclasses import dataclass\n@dataclass\nclass Place:\n    room: str\n    floor: int\n"
+    )
+    deaf = subprocess.Popen([sys.executable, "-c", DEAF, str(tmp_path), str(DOMAIN)], stdout=subprocess.PIPE, text=True)
+
+    def places():
+        yield Place("a", 1)
+        deaf.send_signal(signal.SIGSTOP)
+        yield Place("b", 2)
+
+    try:
+        assert deaf.stdout.readline() == "ready\n"
+        with pytest.raises(TimeoutError, match="not every reader of topic 'deaf' received everything within 2 s"):
+            publish("deaf", places(), domain=DOMAIN, patience_s=2.0)
+    finally:
+        deaf.kill()
+        deaf.wait()
+        deaf.stdout.close()
 
 
 @pytest.mark.parametrize("publisher", [-1, 1 << 23])
