@@ -33,6 +33,19 @@ class Alarms:
         pass
 
 
+class Everywhere:
+    topic = "news"
+    type = Heat
+    balance = False
+    results = {"echoes": Alarm}  # noqa: RUF012
+
+    def on_data(self, item, state):
+        self.publish("echoes", Alarm(item.value["sensor"], 1))
+
+    def on_correlating_data(self, item):
+        pass
+
+
 class NoTopic:
     def on_data(self, item, state):
         pass

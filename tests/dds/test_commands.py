@@ -41,44 +41,111 @@ def test_bad_input_is_one_sentence(evenflow, tmp_path, words, says):
     assert len(done.err.strip().splitlines()) == 1
 
 
+@pytest.fixture
+def start():
+    """Start commands of evenflow; whatever is started is interrupted."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])}
+    running = []
+
+    def begin(*words):
+        command = [sys.executable, "-m", "evenflow", *map(str, words), "--slices", "4", "--monitor-s", "0.5"]
+        running.append(subprocess.Popen(command, env=environment))
+        return running[-1]
+
+    yield begin
+    for process in running:
+        process.kill()
+        process.wait()
+
+
+def interrupted(processes):
+    for process in processes:
+        process.send_signal(signal.SIGINT)
+    return [process.wait(30) for process in processes]
+
+
+def publishing(*arguments, **options):
+    """Publish beside the test; return the thread and what ``publish`` returned."""
+    from evenflow.dds import publish
+
+    written = []
+    thread = threading.Thread(
+        target=lambda: written.append(publish(*arguments, committed=True, patience_s=80, **options))
+    )
+    thread.start()
+    return thread, written
+
+
+def poll(subscription, holds, seconds=90):
+    end = time.time() + seconds
+    while time.time() < end and not holds():
+        subscription.poll()
+
+
 @pytest.mark.usefixtures("app_path")
-def test_a_node_processes_commits_and_publishes_results(tmp_path):
+@pytest.mark.parametrize("kills", [0, pytest.param(1, marks=pytest.mark.long)])
+def test_nodes_process_commit_and_publish_results(tmp_path, start, kills):
+    """Two nodes share the slices; the alarms of both arrive, also after one of them was killed and started again."""
     from alarm_app import Alarm, Heat
 
-    from evenflow.dds import publish, subscribe
+    from evenflow.dds import subscribe
 
     alarms = []
     subscription = subscribe("alarms", alarms.append, type=Alarm, domain=DOMAIN)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])}
-    places = ("--domain", str(DOMAIN), "--slices", "4", "--monitor-s", "0.5")
-    words = (
-        ("balancer", "--state", tmp_path / "balancer"),
-        ("node", "--app", "alarm_app:Alarms", "--name", "n", "--state", tmp_path / "n"),
-    )
-    running = [
-        subprocess.Popen([sys.executable, "-m", "evenflow", *map(str, some), *places], env=environment)
-        for some in words
-    ]
-    written = []
-
-    def write():
+    balancer = start("balancer", "--state", tmp_path / "balancer", "--domain", DOMAIN)
+    words = ["node", "--app", "alarm_app:Alarms", "--domain", DOMAIN]
+    nodes = {n: start(*words, "--name", n, "--state", tmp_path / n) for n in ("n", "m")}
+    poll(subscription, lambda: all(owns(tmp_path / name) for name in nodes))
+    made = []
+    for turn in range(kills + 1):
         items = [Heat(i % 8, 70.0 + i) for i in range(40)]
-        written.append(
-            publish("heat", items, assign="modulo:sensor", slices=4, domain=DOMAIN, committed=True, patience_s=80)
-        )
-
-    thread = threading.Thread(target=write)
-    try:
-        thread.start()
-        end = time.time() + 90
-        while time.time() < end and (thread.is_alive() or len(alarms) < 29):
-            subscription.poll()
-    finally:
-        for process in running:
-            process.send_signal(signal.SIGINT)
-        codes = [process.wait(30) for process in running]
+        thread, written = publishing("heat", items, assign="modulo:sensor", slices=4, domain=DOMAIN)
+        poll(subscription, lambda: not thread.is_alive() and len(alarms) >= 29 * (turn + 1))  # noqa: B023
         thread.join()
-    assert codes == [0, 0]
-    assert written == [40]  # what the filter refuses is settled too
-    assert sorted(a.value["sensor"] for a in alarms) == sorted(i % 8 for i in range(11, 40))
-    assert sum(a.value["count"] for a in alarms) == sum(sum(range(1, n + 1)) for n in (7, 7, 7, 8))
+        assert written == [40]  # what the filter refuses is settled too
+        made += [i % 8 for i in range(11, 40)]
+        assert sorted(a.value["sensor"] for a in alarms) == sorted(made)
+        if turn < kills:
+            nodes["m"].kill()
+            nodes["m"].wait()
+            nodes["m"] = start(*words, "--name", "m", "--state", tmp_path / "m")
+    assert len({a.id >> 40 for a in alarms}) == 2
+    per_slice = [n * (kills + 1) for n in (7, 7, 7, 8)]  # each slice counts on from where it was
+    assert sum(a.value["count"] for a in alarms) == sum(sum(range(1, n + 1)) for n in per_slice)
+    assert interrupted([balancer, *nodes.values()]) == [0, 0, 0]
+
+
+def owns(directory):
+    segments = sorted(directory.glob("segment-*.jsonl"))
+    return bool(segments) and '"owning"' in segments[-1].read_text()
+
+
+@pytest.mark.usefixtures("app_path")
+def test_a_topic_that_is_not_balanced_is_acknowledged_and_its_results_come(tmp_path, start):
+    from alarm_app import Alarm, Heat
+
+    from evenflow.dds import subscribe
+
+    echoes = []
+    domain = DOMAIN + 10
+    subscription = subscribe("echoes", echoes.append, type=Alarm, domain=domain)
+    words = ["node", "--app", "alarm_app:Everywhere", "--domain", domain]
+    nodes = [start(*words, "--name", n, "--state", tmp_path / n) for n in ("n", "m")]
+    until_there(subscription, domain)
+    thread, written = publishing("news", [Heat(i, 1.0) for i in range(20)], domain=domain)
+    poll(subscription, lambda: not thread.is_alive() and len(echoes) >= 40)
+    thread.join()
+    assert written == [20]
+    assert sorted(e.value["sensor"] for e in echoes) == sorted([*range(20)] * 2)  # every node sees every item
+    assert interrupted(nodes) == [0, 0]
+
+
+def until_there(subscription, domain):
+    """Wait until both nodes read the topic."""
+    from alarm_app import Heat
+
+    from evenflow.dds.bus import Bus
+    from evenflow.dds.idl import item_type
+
+    writer = Bus(domain).writer("news", item_type(Heat))
+    poll(subscription, lambda: len(writer.get_matched_subscriptions()) == 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import pyarrow as pa
 import pytest
 from mutations import mutated
 from test_results import Alert, Reading, alerting, heard, sensors, write  # noqa: F401 - a fixture among them
@@ -14,11 +15,14 @@ from evenflow.dds.cargo import samples_of
 from evenflow.dds.codec import message_to_json
 from evenflow.dds.idl import Acks, CacheTopic, Control, item_type
 from evenflow.slices.balancer import Drain, Pause
+from evenflow.slices.handoff import State
 from evenflow.slices.ledger import Ledger
 from evenflow.slices.messages import (
     Action,
     ActionKind,
     Cargo,
+    Confirm,
+    Item,
     Leave,
     Notification,
     Parcel,
@@ -26,7 +30,7 @@ from evenflow.slices.messages import (
     Refused,
     SliceState,
 )
-from evenflow.slices.session import ACTIONS
+from evenflow.slices.session import ACTIONS, Phase
 
 KINDS = {CONTROL: Control, CACHES: CacheTopic, ACKS: Acks, "readings": item_type(Reading), "alerts": item_type(Alert)}
 PER_SAMPLE = 8
@@ -214,13 +218,26 @@ def test_what_does_not_fit_is_dropped_and_counted(domain, tmp_path, name):
     assert not running.process.stopping
 
 
-def well_formed(chance):
-    """Return a message that could come from a balancer or a node, at any time and of any session."""
+def well_formed(chance, node):
+    """Return a message that could come from a balancer or a node, at any time and of any session.
+
+    Every other one is the next of a session that the node is in, or differs from that in its session or its slices.
+    """
     session = chance.randrange(1, 8)
     slices = tuple(sorted(chance.sample(range(4), chance.randrange(1, 4))))
     way = chance.random()
+    steps = list(ACTIONS.values())
+    inside = [h.session for h in node.held.values() if h.phase is not State.OWNING]
+    if inside and chance.random() < 0.5:
+        current = chance.choice(inside)
+        steps = [order for order in steps if order.step == node.steps.get(current, 0) + 1] or steps
+        session = current if chance.random() < 0.7 else session
+        if chance.random() < 0.7:
+            slices = tuple(s for s, h in node.held.items() if h.session == current)
+    elif chance.random() < 0.5:
+        slices = tuple(s for s, h in node.held.items() if h.phase is State.OWNING) or slices
     if way < 0.75:
-        order = chance.choice(list(ACTIONS.values()))
+        order = chance.choice(steps)
         taker = "node-b" if order.kind is ActionKind.SEND_CACHE_TO_NODE else None
         over = chance.choice([0, 0, 0, 1, session - 1])
         action = Action(session, order.step, order.kind, slices, order.state, taker, over)
@@ -228,8 +245,8 @@ def well_formed(chance):
     elif way < 0.85:
         yield control("node-a", "node-b", Receipt(session))
     else:
-        parcel = Parcel({"readings": 1}, Ledger({1: 4}), ())
-        for sample in samples_of("node-b", "node-a", Cargo(session, dict.fromkeys(slices, parcel))):
+        content = Parcel({"readings": 1}, Ledger({1: 4}), ())
+        for sample in samples_of("node-b", "node-a", Cargo(session, dict.fromkeys(slices, content))):
             yield CACHES, sample.serialize()
 
 
@@ -240,7 +257,7 @@ def test_well_formed_messages_in_any_order_leave_a_node_that_can_go_on(domain, t
         (tmp_path / str(life)).mkdir()
         node = alerting(domain, tmp_path / str(life), "node-a")
         for count in range(120):
-            for topic, data in well_formed(chance):
+            for topic, data in well_formed(chance, node.node):
                 domain.inject(topic, data)
             write(domain, [1000 * life + count])
             domain.pass_time(chance.choice([0.02, 0.02, 0.3, 1.2]))
@@ -248,6 +265,105 @@ def test_well_formed_messages_in_any_order_leave_a_node_that_can_go_on(domain, t
                 domain.kill(node)
                 node = alerting(domain, tmp_path / str(life), "node-a")
         domain.kill(node)
+
+
+STOP, EXPECT, REMOVE, SHIP = (
+    ACTIONS[phase] for phase in (Phase.STOPPING, Phase.EXPECTING, Phase.REMOVING, Phase.SHIPPING)
+)
+
+
+def test_an_action_on_slices_of_another_session_is_dropped(domain, tmp_path):
+    """Its own session's timer would find the slices in a state in which nothing can be shipped, at every restart again."""
+    node = alerting(domain, tmp_path, "node-a")
+    grant = ACTIONS[Phase.GRANTING]
+    orders = [(1, grant, (0, 1, 2)), (2, STOP, (0, 1)), (2, REMOVE, (0, 1)), (2, SHIP, (0, 1))]
+    for session, order, slices in orders:
+        taker = "node-b" if order is SHIP else None
+        action = Action(session, order.step, order.kind, slices, order.state, taker, 0)
+        domain.inject(*control("node-a", "balancer", action))
+        domain.pass_time(0.3)
+    before = state_of(node)
+    for session, slices in ((3, (0, 1)), (3, (1, 2)), (2, (0,))):
+        action = Action(session, EXPECT.step, EXPECT.kind, slices, EXPECT.state)
+        if session == 2:
+            readmit = ACTIONS[Phase.READMITTING]
+            action = Action(session, readmit.step, readmit.kind, slices, readmit.state)
+        domain.inject(*control("node-a", "balancer", action))
+        domain.pass_time(1.5)
+    assert node.bus.incoming.dropped == {CONTROL: 3}
+    assert state_of(node) == before
+    domain.kill(node)
+    node = alerting(domain, tmp_path, "node-a")
+    domain.pass_time(3)
+    assert state_of(node)[0] == before[0]
+
+
+def parcel(state=None, value=None, **changes):
+    value = {"sensor": 1, "temperature": 2.0} if value is None else value
+    item = Item(7, 0, "readings", 0, 1.0, value)
+    return Parcel({"readings": 3} if state is None else state, Ledger(), (item._replace(**changes),))
+
+
+CARGOES = {
+    "a state without topics": Cargo(5, {0: parcel(state=[1])}),
+    "a state of another topic": Cargo(5, {0: parcel(state={"other": 1})}),
+    "an item of another topic": Cargo(5, {0: parcel(topic="other")}),
+    "an item of another slice": Cargo(5, {0: parcel(slice=1)}),
+    "a value without a field": Cargo(5, {0: parcel(value={"sensor": 1})}),
+    "a value with one more": Cargo(5, {0: parcel(value={"sensor": 1, "temperature": 2.0, "more": 3})}),
+    "a value of another type": Cargo(5, {0: parcel(value={"sensor": "one", "temperature": 2.0})}),
+    "a value out of range": Cargo(5, {0: parcel(value={"sensor": 1 << 70, "temperature": 2.0})}),
+    "no value": Cargo(5, {0: parcel(value=[])}),
+    "a cost that is none": Cargo(5, {0: parcel(cost=float("nan"))}),
+    "an id that is none": Cargo(5, {0: parcel(id=-1)}),
+    "slice 99": Cargo(5, {99: Parcel({}, Ledger(), ())}),
+    "session 0": Cargo(0, {0: parcel()}),
+    "a session of 400 digits": Cargo(10**400, {0: parcel()}),
+    "a publisher that cannot be": Cargo(5, {0: Parcel({}, Ledger({1 << 30: 1}), ())}),
+}
+
+
+@pytest.mark.parametrize("name", CARGOES)
+def test_a_cargo_that_does_not_fit_is_dropped_and_the_right_one_taken(domain, tmp_path, name):
+    node = alerting(domain, tmp_path, "node-a")
+    expect = Action(5, EXPECT.step, EXPECT.kind, (0,), EXPECT.state)
+    domain.inject(*control("node-a", "balancer", expect))
+    domain.pass_time(0.1)
+    for sample in samples_of("node-b", "node-a", CARGOES[name]):
+        domain.inject(CACHES, sample.serialize())
+    domain.pass_time(0.1)
+    assert node.bus.incoming.dropped == {CACHES: 1}
+    for sample in samples_of("node-b", "node-a", Cargo(5, {0: parcel()})):
+        domain.inject(CACHES, sample.serialize())
+    domain.pass_time(0.1)
+    assert (node.node.held[0].phase, node.node.held[0].state) == (State.INSTALLED, {"readings": 3})
+    assert sorted(node.node.held[0].cache) == [7]
+
+
+def deep(levels):
+    """Return the samples of a cargo whose state has so many levels, as somebody else would write it."""
+    (sample,) = samples_of("node-b", "node-a", Cargo(5, {0: Parcel({"readings": "STATE"}, Ledger(), ())}))
+    with pa.ipc.open_stream(bytes(sample.dataItemCollection)) as reader:
+        table = reader.read_all()
+    meta = table.schema.metadata[b"evenflow"].replace(b'"STATE"', b"[" * levels + b"]" * levels)
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, table.schema.with_metadata({b"evenflow": meta})) as writer:
+        writer.write_table(table)
+    sample.dataItemCollection = list(out.getvalue().to_pybytes())
+    return sample
+
+
+@pytest.mark.parametrize("levels", [90, 120, 330, 900, 5000, 100_000])
+def test_a_deeply_nested_state_is_taken_and_saved_or_dropped(domain, tmp_path, levels):
+    node = alerting(domain, tmp_path, "node-a")
+    expect = Action(5, EXPECT.step, EXPECT.kind, (0,), EXPECT.state)
+    domain.inject(*control("node-a", "balancer", expect))
+    domain.inject(CACHES, deep(levels).serialize())
+    domain.pass_time(0.1)
+    assert (node.node.held[0].phase is State.INSTALLED) == (levels == 90)
+    assert node.bus.incoming.total == (levels != 90)
+    domain.kill(node)
+    alerting(domain, tmp_path, "node-a")
 
 
 def test_a_receipt_of_a_stranger_does_not_make_a_giver_forget(domain, tmp_path, service):
@@ -264,3 +380,33 @@ def test_a_receipt_of_a_stranger_does_not_make_a_giver_forget(domain, tmp_path, 
     assert taker == "node-b"
     assert set(slices) <= set(node.node.held)
     assert node.bus.incoming.dropped[CONTROL] == 1
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 10))])
+def test_well_formed_messages_in_any_order_leave_a_balancer_that_can_go_on(domain, tmp_path, seed):
+    chance = random.Random(seed)
+    balancer = domain.balancer(tmp_path)
+    names = ["node-a", "node-b", "node-c", "other"]
+    for count in range(600):
+        sender, actor = chance.choice(names), balancer.cell.actor
+        number, step = chance.choice([*actor.sessions, chance.randrange(1, 20)]), chance.randrange(1, 9)
+        if number in actor.sessions and chance.random() < 0.8:  # what the balancer waits for
+            sender, awaited = actor.sessions[number].action(0)
+            step = awaited.step
+        loads = {s: chance.choice([0.0, 1.0, 1e15]) for s in chance.sample(range(4), chance.randrange(5))}
+        properties = {"cpu": chance.choice([0.0, 100.0, -1e15, 1e15])}
+        message = chance.choice(
+            [
+                Notification(sender, chance.choice([4, 4, 4, 5]), properties, loads, chance.choice([1e-6, 1.0, 1e15])),
+                Notification(sender, 4, properties, loads, 1.0, "joined"),
+                Confirm(number, step, chance.choice(["done", "done", "refused", "shipped"]), "why"),
+                Drain(chance.choice(names)),
+                Pause(chance.choice([True, False, False])),
+            ]
+        )
+        domain.inject(*control("balancer", sender, message))
+        domain.pass_time(chance.choice([0.02, 0.3, 2.0]), step=0.1)
+        if count % 60 == 59:
+            domain.kill(balancer)
+            balancer = domain.balancer(tmp_path)
+    assert balancer.cell.actor._next > 2  # there were sessions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -164,6 +165,58 @@ def test_items_of_another_type_or_slice_are_refused():
 def test_nobody_there_is_an_error_in_time():
     with pytest.raises(TimeoutError, match="nobody reads topic 'void'"):
         publish("void", readings(1), domain=DOMAIN, patience_s=0.3)
+
+
+DEAF = textwrap.dedent(
+    """
+    import sys, time
+    sys.path.insert(0, sys.argv[1])
+    from evenflow.dds import subscribe
+    from deaf_app import Place
+
+    reading = subscribe("deaf", print, type=Place, domain=int(sys.argv[2]))
+    print("ready", flush=True)
+    time.sleep(60)
+    """
+)
+
+
+def test_a_reader_that_does_not_receive_is_an_error_in_time(tmp_path):
+    """The reader's process stops after it was found: it does not say that it has received anything."""
+    (tmp_path / "deaf_app.py").write_text(
+        "from dataclasses import dataclass\n@dataclass\nclass Place:\n    room: str\n    floor: int\n"
+    )
+    deaf = subprocess.Popen([sys.executable, "-c", DEAF, str(tmp_path), str(DOMAIN)], stdout=subprocess.PIPE, text=True)
+
+    def places():
+        yield Place("a", 1)
+        deaf.send_signal(signal.SIGSTOP)
+        yield Place("b", 2)
+
+    try:
+        assert deaf.stdout.readline() == "ready\n"
+        with pytest.raises(TimeoutError, match="not every reader of topic 'deaf' received everything within 2 s"):
+            publish("deaf", places(), domain=DOMAIN, patience_s=2.0)
+    finally:
+        deaf.kill()
+        deaf.wait()
+        deaf.stdout.close()
+
+
+@pytest.mark.parametrize("publisher", [-1, 1 << 23])
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_publisher_s_number_fits_into_ids(publisher, committed):
+    with pytest.raises(BadInput, match="publisher"):
+        publish("x", readings(1), domain=DOMAIN, publisher=publisher, committed=committed)
+
+
+def test_publishers_in_one_process_have_numbers_of_their_own():
+    got = []
+    reading = subscribe("twice", got.append, type=Reading, domain=DOMAIN)
+    for _ in range(2):
+        thread = publish_later("twice", readings(5), domain=DOMAIN)
+        until(reading, lambda: not thread.is_alive())  # noqa: B023
+    until(reading, lambda: len(got) == 10)
 
 
 OTHER = textwrap.dedent(

@@ -10,9 +10,11 @@ import pyarrow as pa
 import pytest
 
 from evenflow.dds import subscribe_batches
-from evenflow.dds.columns import struct_of
-from evenflow.dds.rows import RowWriter
+from evenflow.dds.columns import hints_of, struct_of
+from evenflow.dds.rows import Batches, RowWriter, row_type
+from evenflow.dds.rows_idl import Commit
 from evenflow.errors import BadInput
+from evenflow.slices.ledger import item_id
 
 DOMAIN = 192 + os.getpid() % 30
 COLUMNS = pa.schema(
@@ -23,6 +25,8 @@ COLUMNS = pa.schema(
         ("at", pa.struct([("x", pa.int64())])),
     ]
 )
+ROWS = struct_of(COLUMNS, "Columns")
+POINT = hints_of(ROWS)["at"]
 
 
 @dataclass
@@ -68,6 +72,35 @@ def test_a_batch_is_handed_over_once_with_the_rows_that_count():
     assert [(batch, [r["total"] for r in found]) for batch, found in got] == [(1, [1, 2, 3]), (2, [4])]
     assert got[0][1][0] == {"batch": 1, "name": "n1", "total": 1, "parts": [0.5], "at": {"x": -1}}
     assert reading.repeated == 1
+
+
+def test_two_queries_that_write_to_one_topic_do_not_take_each_other_s_batches(domain):
+    """Both number their batches from 0; a task of the second was tried again."""
+    got = []
+    reading = Batches("shared", lambda batch, found: got.append((batch, [r["total"] for r in found])), ROWS, 0)
+
+    def write(publisher, first, batch, *totals):
+        for number, total in enumerate(totals, first):
+            sample = row_type(ROWS)(item_id(publisher, number), number, 0, 1.0, batch, "n", total, [], POINT(1))
+            domain.inject("shared", sample.serialize())
+
+    def commit(query, batch, *parts):
+        domain.inject("shared_commits", Commit(query, batch, *map(list, zip(*parts, strict=True))).serialize())
+
+    write(1, 0, 0, 10, 11)
+    write(2, 0, 0, 20)
+    write(3, 0, 0, 20, 21)
+    commit("q", 0, (1, 0, 2))
+    reading.poll(0.0)
+    commit("r", 0, (3, 0, 2))
+    reading.poll(0.0)
+    write(2, 1, 1, 22)
+    commit("r", 1, (2, 1, 1))
+    commit("r", 0, (3, 0, 2))
+    reading.poll(0.0)
+    assert got == [(0, [10, 11]), (0, [20, 21]), (1, [22])]
+    assert reading.repeated == 1
+    assert not reading._rows  # what the first attempt wrote is forgotten too
 
 
 def test_nobody_there_and_nulls_are_errors():
