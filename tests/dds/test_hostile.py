@@ -7,12 +7,11 @@ from collections import Counter
 
 import pyarrow as pa
 import pytest
+from alerting import Alert, Reading, alerting, control, sensors, write
 from mutations import mutated
-from test_results import Alert, Reading, alerting, heard, sensors, write  # noqa: F401 - a fixture among them
 
 from evenflow.dds.bus import ACKS, CACHES, CONTROL
 from evenflow.dds.cargo import samples_of
-from evenflow.dds.codec import message_to_json
 from evenflow.dds.idl import Acks, CacheTopic, Control, item_type
 from evenflow.slices.balancer import Drain, Pause
 from evenflow.slices.handoff import State
@@ -34,11 +33,6 @@ from evenflow.slices.session import ACTIONS, Phase
 
 KINDS = {CONTROL: Control, CACHES: CacheTopic, ACKS: Acks, "readings": item_type(Reading), "alerts": item_type(Alert)}
 PER_SAMPLE = 8
-
-
-def control(to, sender, message):
-    body = message if isinstance(message, str) else message_to_json(message)
-    return CONTROL, Control(to, sender, body).serialize()
 
 
 def state_of(running):
@@ -136,7 +130,7 @@ def flow(domain, tmp_path, running):
 
 
 @pytest.mark.parametrize("seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 20))])
-def test_changed_copies_of_every_sample_change_nothing(domain, tmp_path, service, heard, seed):  # noqa: F811
+def test_changed_copies_of_every_sample_change_nothing(domain, tmp_path, service, heard, seed):
     hostile = Hostile(domain, lambda: list(service.values()), random.Random(seed))
     domain.processes.append(hostile)
     published = flow(domain, tmp_path, service)

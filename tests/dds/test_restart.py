@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from test_hostile import control
-from test_results import alerting, write
+from alerting import alerting, control, write
 
 from evenflow.dds.bus import CACHES, CONTROL
 from evenflow.dds.cargo import Assembly, samples_of

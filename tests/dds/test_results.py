@@ -4,74 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import dataclass
 
 import pytest
+from alerting import Alert, Alerts, Reading, alerting, sensors, write
 
 from evenflow.dds import plain
 from evenflow.dds.collector import Collector, Wanted
 from evenflow.dds.idl import item_type
-from evenflow.dds.values import to_sample
 from evenflow.errors import BadInput
-from evenflow.slices.ledger import item_id
-from evenflow.slices.messages import Item
-
-
-@dataclass
-class Reading:
-    sensor: int
-    temperature: float
-
-
-@dataclass
-class Alert:
-    sensor: int
-    node: str
-
-
-class Alerts:
-    """Publishes an alert per item."""
-
-    def __init__(self, name):
-        self.name = name
-        self.seen = []
-
-    def on_data(self, item, state):
-        self.seen.append(item.id)
-        self.publish("alerts", Alert(item.value["sensor"], self.name))
-        return (state or 0) + 1
-
-    def on_correlating_data(self, item):
-        pass
-
-
-def alerting(domain, tmp_path, name, **options):
-    return domain.node(tmp_path, name, Alerts(name), Reading, {"alerts": Alert}, **options)
-
-
-def write(domain, numbers, slices=4, publisher=7):
-    for n in numbers:
-        item = Item(item_id(publisher, n), n % slices, "readings", 0, 1.0, {"sensor": n, "temperature": 1.0})
-        domain.inject("readings", to_sample(item, Reading).serialize())
-
-
-@pytest.fixture
-def heard(domain):
-    """What a subscriber of the alerts got."""
-    got = []
-    reading = plain.Subscription(
-        "alerts", Alert, got.append, None, None, 1, plain.Topic("alerts", plain.Count()), 0, 0.1
-    )
-
-    class Polling:
-        turn = staticmethod(lambda: reading.poll(0.0))
-
-    domain.processes.append(Polling)
-    return got
-
-
-def sensors(got):
-    return Counter(item.value["sensor"] for item in got)
 
 
 def collected(domain, tmp_path):
