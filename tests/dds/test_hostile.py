@@ -184,7 +184,7 @@ BAD = {
     "a stranger's refusal": ("node-a", "stranger", Refused("go")),
     "a stranger's action": ("node-a", "stranger", Action(9, 1, ActionKind.UPDATE_SLICE_STATE, (0,), SliceState.IN_SESSION)),
     "an action of no phase": ("node-a", "balancer", Action(9, 1, ActionKind.REMOVE_SLICE, (0,), SliceState.AVAILABLE)),
-    "a cache for nobody": ("node-a", "balancer", Action(9, 4, ActionKind.SEND_CACHE_TO_NODE, (0,))),
+    "a cache without a taker": ("node-a", "balancer", Action(9, 4, ActionKind.SEND_CACHE_TO_NODE, (0,))),
     "an action on slice 99": ("node-a", "balancer", Action(9, 1, ActionKind.UPDATE_SLICE_STATE, (99,), SliceState.IN_SESSION)),
     "an action on nothing": ("node-a", "balancer", Action(9, 1, ActionKind.UPDATE_SLICE_STATE, (), SliceState.IN_SESSION)),
     "sessions that end before they begin": (
@@ -335,7 +335,7 @@ def test_a_cargo_that_does_not_fit_is_dropped_and_the_right_one_taken(domain, tm
 
 
 def deep(levels):
-    """Return the samples of a cargo whose state has so many levels, as somebody else would write it."""
+    """Return the samples of a cargo whose state has this number of levels; our own sender would refuse to write it."""
     (sample,) = samples_of("node-b", "node-a", Cargo(5, {0: Parcel({"readings": "STATE"}, Ledger(), ())}))
     with pa.ipc.open_stream(bytes(sample.dataItemCollection)) as reader:
         table = reader.read_all()

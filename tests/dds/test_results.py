@@ -1,4 +1,4 @@
-"""Results of listeners: each reaches its readers once, whoever publishes it and however often its node starts again."""
+"""Results of listeners: each reaches its readers once, with several nodes and after restarts."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_what_was_committed_and_not_written_is_written_in_the_next_life(domain, 
     assert sum(h.state["readings"] for h in node.node.held.values()) == 30  # all of it is committed
     domain.kill(node)
     domain.full.clear()
-    domain.connected = False  # the new life's writers look for readers first: what is written before goes to nobody
+    domain.connected = False  # the new life's writers look for readers first: what is written before is lost
     node = alerting(domain, tmp_path, "node-0")
     domain.pass_time(1)
     assert len(heard) == 10
