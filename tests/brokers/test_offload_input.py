@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from desks import broker, desk, sub
 
-from evenflow.brokers.decide import decide
 from evenflow.brokers.offload import Card, Limits, choose, fewest
+from evenflow.brokers.offload_published import decide
 
 
 def picks(case):

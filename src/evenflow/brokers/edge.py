@@ -14,12 +14,11 @@ from evenflow.brokers import messages as m
 from evenflow.brokers.book import Book
 from evenflow.brokers.catalogue import Catalogue
 from evenflow.brokers.detector import Detector, Try
-from evenflow.brokers.giving import Giving, deciding
 from evenflow.brokers.load import Change, Load
 from evenflow.brokers.pie import Indices, Pie, PieBoard, PieWriter
+from evenflow.brokers.session import Giving, Outcomes, Taking, deciding
 from evenflow.brokers.settings import Balancing
 from evenflow.brokers.status import LOCAL, Cause, Status, after
-from evenflow.brokers.taking import Outcomes, Taking
 from evenflow.subscriptions.press import Arrived, Requested, Sampled, Sampler, SamplerState
 
 Uniform = Callable[[float, float], float]

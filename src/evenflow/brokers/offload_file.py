@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, get_args
 
 from evenflow import strict_json
-from evenflow.brokers.decide import decide
 from evenflow.brokers.load import Load, Memory
 from evenflow.brokers.offload import Algorithm, Candidate, Decision, Desk, Limits, Sample, relations
+from evenflow.brokers.offload_published import decide
 from evenflow.errors import BadInput, nearest
 from evenflow.subscriptions.language import LanguageError, parse_subscription
 from evenflow.subscriptions.normal import Normal, form_covers, normalize

@@ -13,8 +13,8 @@ from typing import Any
 
 from evenflow.brokers.edge import EdgeBroker
 from evenflow.brokers.head import HeadActor
+from evenflow.brokers.session_trace import Retelling
 from evenflow.brokers.settings import EVEN, Balancing
-from evenflow.brokers.trace_records import Retelling
 from evenflow.experiments.brokers.data_path import Model
 from evenflow.experiments.brokers.delivery import count_deliveries
 from evenflow.experiments.brokers.overlay import Federation, Spec

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from evenflow.brokers.estimates import Estimate
 from evenflow.brokers.load import Load
+from evenflow.brokers.session_trace import Estimate
 from evenflow.experiments.brokers.data_path import Broker
 from evenflow.experiments.brokers.delivery import count_deliveries
 from evenflow.experiments.brokers.world import LOOK_S, World

@@ -9,10 +9,9 @@ from typing import Any
 
 from evenflow.actor import Actor
 from evenflow.brokers.edge import EdgeBroker
-from evenflow.brokers.estimates import Estimates
 from evenflow.brokers.head import HeadActor
 from evenflow.brokers.load import RATIOS, Load
-from evenflow.brokers.trace_records import Retelling
+from evenflow.brokers.session_trace import Estimates, Retelling
 from evenflow.experiments.brokers.overlay import Federation, Spec
 from evenflow.experiments.brokers.settings import BrokerSettings
 from evenflow.experiments.brokers.workload import Workload, advertisement, build

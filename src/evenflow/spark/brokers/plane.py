@@ -22,12 +22,11 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 from evenflow.brokers import messages as m
 from evenflow.brokers.catalogue import Catalogue
 from evenflow.brokers.edge import EdgeBroker
-from evenflow.brokers.estimates import Estimates
 from evenflow.brokers.head import HeadActor
 from evenflow.brokers.load import RATIOS, Load
 from evenflow.brokers.mailbox import Mailbox
+from evenflow.brokers.session_trace import Estimates, Retelling
 from evenflow.brokers.settings import EVEN, Balancing
-from evenflow.brokers.trace_records import Retelling
 from evenflow.errors import BadInput
 from evenflow.spark.brokers.meter import UNSURE, Meter
 from evenflow.spark.brokers.stage import COUNT, DELIVERY, MEASURES, SAMPLE, Lane, Route, matched_schema, routed_schema

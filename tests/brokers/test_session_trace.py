@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from evenflow.brokers.estimates import Estimate
-from evenflow.brokers.trace_records import Retelling
+from evenflow.brokers.session_trace import Estimate, Retelling
 
 OFFLOAD = {
     "kind": "offload",

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from evenflow.actor import Note
 from evenflow.brokers.book import Book
 from evenflow.brokers.catalogue import Catalogue
-from evenflow.brokers.decide import decide
 from evenflow.brokers.load import Change, Load
 from evenflow.brokers.offload import Algorithm, Candidate, Decision, Desk, Sample
 from evenflow.brokers.offload_even import offload_even
+from evenflow.brokers.offload_published import decide
 from evenflow.brokers.settings import Balancing
 from evenflow.subscriptions.press import Sampled
 
 if TYPE_CHECKING:
     from evenflow.brokers.edge import EdgeBroker
+
+REMEMBERED = 50  # sessions whose outcome can still be told
 
 
 @dataclass(slots=True)
@@ -89,6 +91,40 @@ class Giving:
                 "how": how,
             }
         )
+
+
+@dataclass(slots=True)
+class Taking:
+    """What the taker knows about its session."""
+
+    session: str
+    giver: str
+    total: int | None = None
+    arrived: set[str] = field(default_factory=set)
+
+    @property
+    def complete(self) -> bool:
+        """Whether everybody who was announced has come."""
+        return self.total is not None and len(self.arrived) >= self.total
+
+
+class Outcomes(dict[str, frozenset[str]]):
+    """Who arrived, session by session; the oldest are forgotten.
+
+    Examples
+    --------
+    >>> outcomes = Outcomes()
+    >>> for number in range(REMEMBERED + 1):
+    ...     outcomes.remember(str(number), frozenset({"S1"}))
+    >>> len(outcomes), "0" in outcomes
+    (50, False)
+    """
+
+    def remember(self, session: str, arrived: frozenset[str]) -> None:
+        """Note how a session ended."""
+        self[session] = arrived
+        while len(self) > REMEMBERED:
+            del self[next(iter(self))]
 
 
 def _short(load: Load) -> dict[str, Any]:
