@@ -10,7 +10,7 @@ from evenflow.brokers.load import Load
 
 
 @dataclass(slots=True)
-class Estimate:
+class LoadEstimate:
     """What a session expected of one broker, and what was measured once its load had settled."""
 
     at: float
@@ -36,11 +36,11 @@ class Estimates:
     """
 
     measure: Callable[[str], Load]
-    done: list[Estimate] = field(default_factory=list)
+    done: list[LoadEstimate] = field(default_factory=list)
     _offloads: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    _open: dict[str, Estimate] = field(default_factory=dict)
+    _open: dict[str, LoadEstimate] = field(default_factory=dict)
 
-    def follow(self, record: Mapping[str, Any]) -> Estimate | None:
+    def observe(self, record: Mapping[str, Any]) -> LoadEstimate | None:
         """Take in one record; give the estimate that it completes."""
         kind = record["kind"]
         if kind == "offload":
@@ -61,9 +61,9 @@ class Estimates:
             ("acceptor", record["taker"], record["taker_after"]),
         ):
             values = (after["input"], after["output"], after["delay"])
-            self._open[broker] = Estimate(session["at"], session["session"], broker, side, *values)
+            self._open[broker] = LoadEstimate(session["at"], session["session"], broker, side, *values)
 
-    def _settled(self, record: Mapping[str, Any]) -> Estimate | None:
+    def _settled(self, record: Mapping[str, Any]) -> LoadEstimate | None:
         estimate = self._open.get(record["broker"])
         if estimate is None or record["to"] not in ("OK", "BUSY", "N/A"):
             return None
@@ -78,7 +78,7 @@ class Estimates:
 
 
 @dataclass(slots=True)
-class Retelling:
+class SessionTrace:
     """Follows the brokers' records and tells sessions, what they expected, and what was measured.
 
     Parameters
@@ -93,7 +93,7 @@ class Retelling:
     load: Callable[[float, float], float]
     _expected: dict[str, dict[str, float]] = field(default_factory=dict)
 
-    def follow(self, record: Mapping[str, Any], estimate: Estimate | None = None) -> None:
+    def observe(self, record: Mapping[str, Any], estimate: LoadEstimate | None = None) -> None:
         """Take in one record, and the estimate that it completes."""
         if record["kind"] == "offload":
             sides = (record["giver"], record["giver_after"]), (record["taker"], record["taker_after"])
