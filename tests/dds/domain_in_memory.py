@@ -12,7 +12,7 @@ from pathlib import Path
 
 from evenflow.dds import balancer_process, node_process, plain, rows, writers
 from evenflow.dds.application import Application
-from evenflow.dds.incoming import Incoming
+from evenflow.dds.wire.incoming import Incoming
 from evenflow.slices.algorithm import Planned
 from evenflow.slices.settings import BalancerSettings, NodeSettings
 from evenflow.slices.topics import Topic

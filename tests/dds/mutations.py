@@ -9,8 +9,8 @@ import struct
 
 import pyarrow as pa
 
-from evenflow.dds.cargo import halves, uuid_of
-from evenflow.dds.idl import CacheTopic, Control
+from evenflow.dds.wire.cargo import halves, uuid_of
+from evenflow.dds.wire.idl import CacheTopic, Control
 
 NESTED = "[" * 300 + "]" * 300
 ODD = [

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 from evenflow.dds.collector import Collector, Wanted
-from evenflow.dds.columns import load_type, struct_of
 from evenflow.dds.segments import read_piece, write_whole
+from evenflow.dds.wire.columns import load_type, struct_of
 from evenflow.experiments.dds.publishers import ENOUGH, ITEMS, KEPT, SETTINGS
 
 MOST = 50  # rows of a batch

@@ -5,10 +5,10 @@ from uuid import UUID
 
 import pytest
 
-from evenflow.dds.cargo import Assembly, halves, joined, samples_of, uuid_of
-from evenflow.dds.codec import decode, encode, message_from_json, message_to_json
-from evenflow.dds.fields import MalformedError
-from evenflow.dds.idl import CacheTopic
+from evenflow.dds.wire.cargo import Assembly, halves, joined, samples_of, uuid_of
+from evenflow.dds.wire.codec import decode, encode, message_from_json, message_to_json
+from evenflow.dds.wire.fields import MalformedError
+from evenflow.dds.wire.idl import CacheTopic
 from evenflow.slices.balancer import Drain, Pause
 from evenflow.slices.handoff import State
 from evenflow.slices.ledger import Ledger

@@ -17,11 +17,11 @@ from cyclonedds.topic import Topic
 
 from evenflow.dds import publish
 from evenflow.dds.collector import Collector, Wanted
-from evenflow.dds.columns import struct_of
 from evenflow.dds.domain import participant, quality
-from evenflow.dds.idl import item_type
 from evenflow.dds.remembered import ID
 from evenflow.dds.segments import Segments, read_piece
+from evenflow.dds.wire.columns import struct_of
+from evenflow.dds.wire.idl import item_type
 from evenflow.errors import BadInput
 
 DOMAIN = 150 + os.getpid() % 40
@@ -119,7 +119,7 @@ FLOOD = textwrap.dedent(
     from cyclonedds.pub import DataWriter
     from cyclonedds.topic import Topic
     from cyclonedds.util import duration
-    from evenflow.dds.columns import struct_of
+    from evenflow.dds.wire.columns import struct_of
     from evenflow.dds.domain import participant, quality
 
     kind = struct_of(pa.schema([("number", pa.int64()), ("name", pa.string())]), "Number")
@@ -181,7 +181,7 @@ OTHER = textwrap.dedent(
     import pyarrow as pa
     from cyclonedds.pub import DataWriter
     from cyclonedds.topic import Topic
-    from evenflow.dds.columns import struct_of
+    from evenflow.dds.wire.columns import struct_of
     from evenflow.dds.domain import participant, quality
 
     kind = struct_of(pa.schema([("number", pa.float64()), ("name", pa.string())]), "Number")

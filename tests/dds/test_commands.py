@@ -145,7 +145,7 @@ def until_there(subscription, domain):
     from alarm_app import Heat
 
     from evenflow.dds.bus import Bus
-    from evenflow.dds.idl import item_type
+    from evenflow.dds.wire.idl import item_type
 
     writer = Bus(domain).writer("news", item_type(Heat))
     poll(subscription, lambda: len(writer.get_matched_subscriptions()) == 2)

@@ -12,10 +12,10 @@ from cyclonedds.idl.types import array, bounded_str, case, char, sequence, typed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenflow.dds.columns import is_item, load_type, schema_of, struct_of
-from evenflow.dds.decode import Decoder
-from evenflow.dds.fields import MalformedError
-from evenflow.dds.idl import item_type
+from evenflow.dds.wire.columns import is_item, load_type, schema_of, struct_of
+from evenflow.dds.wire.decode import Decoder
+from evenflow.dds.wire.fields import MalformedError
+from evenflow.dds.wire.idl import item_type
 from evenflow.errors import BadInput
 
 NUMBERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "byte", "float32", "float64")

@@ -12,9 +12,9 @@ import pytest
 from cyclonedds.idl.types import byte
 
 from evenflow.dds.bus import CACHES, Bus, ControlPort
-from evenflow.dds.cargo import Assembly, halves, uuid_of
-from evenflow.dds.columns import hints_of, part_of
-from evenflow.dds.idl import CacheTopic
+from evenflow.dds.wire.cargo import Assembly, halves, uuid_of
+from evenflow.dds.wire.columns import hints_of, part_of
+from evenflow.dds.wire.idl import CacheTopic
 from evenflow.slices.ledger import Ledger
 from evenflow.slices.messages import Cargo, Item, Parcel
 

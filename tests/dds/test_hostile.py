@@ -11,9 +11,9 @@ from mutations import mutated
 from test_results import Alert, Reading, alerting, heard, sensors, write  # noqa: F401 - a fixture among them
 
 from evenflow.dds.bus import ACKS, CACHES, CONTROL
-from evenflow.dds.cargo import samples_of
-from evenflow.dds.codec import message_to_json
-from evenflow.dds.idl import Acks, CacheTopic, Control, item_type
+from evenflow.dds.wire.cargo import samples_of
+from evenflow.dds.wire.codec import message_to_json
+from evenflow.dds.wire.idl import Acks, CacheTopic, Control, item_type
 from evenflow.slices.balancer import Drain, Pause
 from evenflow.slices.handoff import State
 from evenflow.slices.ledger import Ledger

@@ -14,11 +14,11 @@ from test_results import Reading
 
 from evenflow.dds import plain, rows
 from evenflow.dds.collector import Collector, Wanted
-from evenflow.dds.columns import struct_of
-from evenflow.dds.idl import Acks, item_type
-from evenflow.dds.incoming import TELL_S, Incoming
-from evenflow.dds.rows_idl import Commit
-from evenflow.dds.values import to_sample
+from evenflow.dds.wire.columns import struct_of
+from evenflow.dds.wire.idl import Acks, item_type
+from evenflow.dds.wire.incoming import TELL_S, Incoming
+from evenflow.dds.wire.rows_idl import Commit
+from evenflow.dds.wire.values import to_sample
 from evenflow.errors import BadInput
 from evenflow.slices.assignment import parse_assignment
 from evenflow.slices.ledger import item_id

@@ -15,7 +15,7 @@ import pytest
 
 from evenflow.dds import publish, subscribe
 from evenflow.dds.domain import LOOPBACK, configuration, participant
-from evenflow.dds.idl import item_type
+from evenflow.dds.wire.idl import item_type
 from evenflow.errors import BadInput
 
 DOMAIN = 20 + os.getpid() % 60
@@ -224,7 +224,7 @@ OTHER = textwrap.dedent(
     import time
     from dataclasses import dataclass
     from evenflow.dds.bus import Bus
-    from evenflow.dds.idl import item_type
+    from evenflow.dds.wire.idl import item_type
 
     @dataclass
     class Place:

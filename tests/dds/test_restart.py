@@ -9,9 +9,9 @@ from test_hostile import control
 from test_results import alerting, write
 
 from evenflow.dds.bus import CACHES, CONTROL
-from evenflow.dds.cargo import Assembly, samples_of
-from evenflow.dds.codec import message_from_json
-from evenflow.dds.idl import CacheTopic, Control
+from evenflow.dds.wire.cargo import Assembly, samples_of
+from evenflow.dds.wire.codec import message_from_json
+from evenflow.dds.wire.idl import CacheTopic, Control
 from evenflow.errors import BadInput
 from evenflow.slices.handoff import State
 from evenflow.slices.ledger import Ledger
@@ -74,7 +74,7 @@ def test_the_parts_of_two_senders_are_not_put_together():
     assert assembly.add(second) is None
     second.mostSignificantBitsSenderId = first.mostSignificantBitsSenderId
     second.leastSignificantBitsSenderId = first.leastSignificantBitsSenderId
-    from evenflow.dds.fields import MalformedError
+    from evenflow.dds.wire.fields import MalformedError
 
     with pytest.raises(MalformedError, match="another's UUID"):
         assembly.add(CacheTopic.deserialize(second.serialize()))
@@ -117,7 +117,7 @@ def test_sessions_that_have_ended_are_known_after_a_restart(domain, tmp_path):
     ],
 )
 def test_a_node_s_journal_that_does_not_fit_is_one_sentence(domain, tmp_path, key, value):
-    from evenflow.dds.codec import encode
+    from evenflow.dds.wire.codec import encode
 
     directory = tmp_path / "node-a"
     directory.mkdir()

@@ -10,8 +10,8 @@ import pytest
 
 from evenflow.dds import plain
 from evenflow.dds.collector import Collector, Wanted
-from evenflow.dds.idl import item_type
-from evenflow.dds.values import to_sample
+from evenflow.dds.wire.idl import item_type
+from evenflow.dds.wire.values import to_sample
 from evenflow.errors import BadInput
 from evenflow.slices.ledger import item_id
 from evenflow.slices.messages import Item

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from evenflow.dds import subscribe_batches
-from evenflow.dds.columns import hints_of, struct_of
 from evenflow.dds.rows import Batches, RowWriter, row_type
-from evenflow.dds.rows_idl import Commit
+from evenflow.dds.wire.columns import hints_of, struct_of
+from evenflow.dds.wire.rows_idl import Commit
 from evenflow.errors import BadInput
 from evenflow.slices.ledger import item_id
 

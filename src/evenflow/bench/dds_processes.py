@@ -16,8 +16,8 @@ from cyclonedds.sub import DataReader
 from cyclonedds.topic import Topic
 from cyclonedds.util import duration
 
-from evenflow.dds.columns import struct_of
 from evenflow.dds.domain import participant, quality
+from evenflow.dds.wire.columns import struct_of
 
 COLUMNS: Final = pa.schema([("sensor", pa.int64()), ("temperature", pa.float64()), ("place", pa.string())])
 TYPE: Final = "sensor bigint, temperature double, place string"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from evenflow.dds.idl import item_type
+from evenflow.dds.wire.idl import item_type
 from evenflow.errors import BadInput
 from evenflow.slices.topics import Topic
 

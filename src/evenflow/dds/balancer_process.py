@@ -10,7 +10,7 @@ from evenflow.dds.journal import Journal
 from evenflow.dds.node_process import BALANCER
 from evenflow.dds.process import Cell, Process, received
 from evenflow.dds.recalled import check_notes
-from evenflow.dds.roles import for_balancer
+from evenflow.dds.wire.roles import for_balancer
 from evenflow.slices.algorithm import Algorithm
 from evenflow.slices.balancer import LoadBalancer
 from evenflow.slices.settings import BalancerSettings

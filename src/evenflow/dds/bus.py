@@ -12,12 +12,12 @@ from cyclonedds.sub import DataReader
 from cyclonedds.topic import Topic
 from cyclonedds.util import duration
 
-from evenflow.dds.cargo import Assembly, samples_of
-from evenflow.dds.codec import message_from_json, message_to_json
 from evenflow.dds.domain import participant, reliable
-from evenflow.dds.fields import name as checked_name
-from evenflow.dds.idl import Acks, CacheTopic, Control
-from evenflow.dds.incoming import Incoming, sample_of
+from evenflow.dds.wire.cargo import Assembly, samples_of
+from evenflow.dds.wire.codec import message_from_json, message_to_json
+from evenflow.dds.wire.fields import name as checked_name
+from evenflow.dds.wire.idl import Acks, CacheTopic, Control
+from evenflow.dds.wire.incoming import Incoming, sample_of
 from evenflow.slices.messages import Ack, Cargo
 
 CONTROL, ACKS, CACHES = "evenflow_control", "evenflow_acks", "evenflow_caches"
@@ -106,7 +106,7 @@ class ControlReader:
     name
         The actor's.
     check
-        Refuses what the actor cannot use, given its sender; see :mod:`evenflow.dds.roles`.
+        Refuses what the actor cannot use, given its sender; see :mod:`evenflow.dds.wire.roles`.
     """
 
     def __init__(self, name: str, check: Callable[[str, Any], None]) -> None:

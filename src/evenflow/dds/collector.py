@@ -23,15 +23,15 @@ from cyclonedds.topic import Topic
 from cyclonedds.util import duration
 
 from evenflow.dds.bus import ACKS
-from evenflow.dds.columns import is_item
-from evenflow.dds.decode import Decoder
 from evenflow.dds.domain import PATIENT, participant, quality, reliable
-from evenflow.dds.fields import MOST_COST, MalformedError
-from evenflow.dds.idl import Acks
-from evenflow.dds.incoming import Incoming
 from evenflow.dds.remembered import ID, Items, Memory, Nothing, Samples
 from evenflow.dds.segments import Piece, Segments
-from evenflow.dds.types_on_wire import Publications
+from evenflow.dds.wire.columns import is_item
+from evenflow.dds.wire.decode import Decoder
+from evenflow.dds.wire.fields import MOST_COST, MalformedError
+from evenflow.dds.wire.idl import Acks
+from evenflow.dds.wire.incoming import Incoming
+from evenflow.dds.wire.types_on_wire import Publications
 from evenflow.errors import BadInput
 from evenflow.slices.ledger import ID_BITS
 
@@ -279,7 +279,7 @@ def _kept(taken: list[tuple[bytes, Any]], batch: Any, mask: Any) -> tuple[list[t
 
 
 def _right_envelopes(batch: Any) -> Any:
-    """Say of each item what :func:`evenflow.dds.fields.envelope` says, of all at once."""
+    """Say of each item what :func:`evenflow.dds.wire.fields.envelope` says, of all at once."""
     names = ("item_id", "settled", "slice", "cost")
     ids, settled, slices, cost = (batch.column(name).to_numpy(zero_copy_only=False) for name in names)
     numbers = ids & ((1 << ID_BITS) - 1)

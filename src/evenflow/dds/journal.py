@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from evenflow.dds.codec import decode, encode, loads
-from evenflow.dds.fields import MalformedError
+from evenflow.dds.wire.codec import decode, encode, loads
+from evenflow.dds.wire.fields import MalformedError
 from evenflow.errors import BadInput
 
 REMEMBERED = frozenset({"session", "node", "request"})  # notes from which a balancer starts again

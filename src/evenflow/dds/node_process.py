@@ -13,19 +13,19 @@ import psutil
 from evenflow.actor import Received
 from evenflow.dds.application import Application
 from evenflow.dds.bus import Bus, ControlPort
-from evenflow.dds.cargo import warm_up
 from evenflow.dds.domain import received as received_by_all
 from evenflow.dds.domain import reliable
-from evenflow.dds.fields import MalformedError
-from evenflow.dds.fields import name as checked_name
-from evenflow.dds.idl import item_type
 from evenflow.dds.journal import Journal
 from evenflow.dds.process import Cell, Process, received
 from evenflow.dds.readers import SliceReaders
 from evenflow.dds.recalled import check_saved
 from evenflow.dds.results import MATCH_S, Results
-from evenflow.dds.roles import for_node
 from evenflow.dds.seen import Seen
+from evenflow.dds.wire.cargo import warm_up
+from evenflow.dds.wire.fields import MalformedError
+from evenflow.dds.wire.fields import name as checked_name
+from evenflow.dds.wire.idl import item_type
+from evenflow.dds.wire.roles import for_node
 from evenflow.errors import BadInput
 from evenflow.slices.balancer import Drain
 from evenflow.slices.messages import Refused

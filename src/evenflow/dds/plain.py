@@ -9,13 +9,13 @@ from typing import Any
 
 from evenflow.dds.bus import Bus
 from evenflow.dds.domain import received
-from evenflow.dds.fields import PUBLISHERS
-from evenflow.dds.idl import item_type, value_names
 from evenflow.dds.readers import SliceReaders
 from evenflow.dds.results import draw_publisher
 from evenflow.dds.seen import Seen
-from evenflow.dds.types_on_wire import Publications
-from evenflow.dds.values import to_sample
+from evenflow.dds.wire.fields import PUBLISHERS
+from evenflow.dds.wire.idl import item_type, value_names
+from evenflow.dds.wire.types_on_wire import Publications
+from evenflow.dds.wire.values import to_sample
 from evenflow.dds.writers import WritersProcess
 from evenflow.errors import BadInput, nearest
 from evenflow.slices.assignment import parse_assignment

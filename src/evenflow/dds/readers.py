@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from evenflow.dds.bus import Bus
-from evenflow.dds.columns import schema_of
-from evenflow.dds.idl import item_type
-from evenflow.dds.incoming import sample_of
 from evenflow.dds.slice_filter import SliceFilter
-from evenflow.dds.values import to_item
+from evenflow.dds.wire.columns import schema_of
+from evenflow.dds.wire.idl import item_type
+from evenflow.dds.wire.incoming import sample_of
+from evenflow.dds.wire.values import to_item
 from evenflow.slices.messages import Item
 
 

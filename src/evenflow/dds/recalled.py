@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from evenflow.dds.application import Application
-from evenflow.dds.fields import (
+from evenflow.dds.journal import Journal
+from evenflow.dds.wire.fields import (
     LONGEST_NAME,
     NUMBERS,
     PUBLISHERS,
@@ -20,9 +21,8 @@ from evenflow.dds.fields import (
     text,
     whole,
 )
-from evenflow.dds.idl import item_type
-from evenflow.dds.incoming import sample_of
-from evenflow.dds.journal import Journal
+from evenflow.dds.wire.idl import item_type
+from evenflow.dds.wire.incoming import sample_of
 from evenflow.errors import BadInput
 from evenflow.slices.handoff import State
 from evenflow.slices.ledger import Ledger

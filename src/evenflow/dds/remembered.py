@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from evenflow.dds.codec import ledger_from_json, ledger_to_json
 from evenflow.dds.segments import column_of
+from evenflow.dds.wire.codec import ledger_from_json, ledger_to_json
 from evenflow.slices.ledger import ID_BITS, Ledger
 
 ID = "_evenflow_id"

@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from evenflow.dds.application import Application
-from evenflow.dds.fields import PUBLISHERS
-from evenflow.dds.idl import item_type
-from evenflow.dds.incoming import sample_of
 from evenflow.dds.journal import Journal
 from evenflow.dds.recalled import RESULT, RESULTS
-from evenflow.dds.values import to_sample
+from evenflow.dds.wire.fields import PUBLISHERS
+from evenflow.dds.wire.idl import item_type
+from evenflow.dds.wire.incoming import sample_of
+from evenflow.dds.wire.values import to_sample
 from evenflow.errors import BadInput
 from evenflow.slices.ledger import item_id
 from evenflow.slices.messages import Item

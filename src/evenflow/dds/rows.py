@@ -19,15 +19,15 @@ from cyclonedds.pub import DataWriter
 from cyclonedds.topic import Topic
 
 from evenflow.dds.bus import Bus
-from evenflow.dds.columns import hints_of, part_of, schema_of, stripped
 from evenflow.dds.domain import participant, quality, received
-from evenflow.dds.fields import NUMBERS, PUBLISHERS, WIDEST, MalformedError, envelope, text, whole
-from evenflow.dds.idl import ENVELOPE, item_type
-from evenflow.dds.incoming import sample_of
 from evenflow.dds.results import draw_publisher
-from evenflow.dds.rows_idl import Commit
-from evenflow.dds.types_on_wire import Publications
-from evenflow.dds.values import plain
+from evenflow.dds.wire.columns import hints_of, part_of, schema_of, stripped
+from evenflow.dds.wire.fields import NUMBERS, PUBLISHERS, WIDEST, MalformedError, envelope, text, whole
+from evenflow.dds.wire.idl import ENVELOPE, item_type
+from evenflow.dds.wire.incoming import sample_of
+from evenflow.dds.wire.rows_idl import Commit
+from evenflow.dds.wire.types_on_wire import Publications
+from evenflow.dds.wire.values import plain
 from evenflow.errors import BadInput
 from evenflow.slices.ledger import item_id, number_of, publisher_of
 

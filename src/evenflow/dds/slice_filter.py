@@ -14,7 +14,7 @@ import numpy as np
 from cyclonedds.topic import _filter_fn  # the C signature of a topic's filter
 from numba.extending import intrinsic
 
-from evenflow.dds.idl import SLICE_OFFSET
+from evenflow.dds.wire.idl import SLICE_OFFSET
 
 types: Any = numba.types
 _LITTLE = 1  # the lowest bit of the second octet of the header says little-endian

@@ -10,10 +10,10 @@ from typing import Any
 
 from evenflow.actor import Received
 from evenflow.dds.bus import AckPort, Bus
-from evenflow.dds.idl import item_type
 from evenflow.dds.journal import Journal
 from evenflow.dds.process import Cell, Process
-from evenflow.dds.values import to_sample
+from evenflow.dds.wire.idl import item_type
+from evenflow.dds.wire.values import to_sample
 from evenflow.slices.ledger import publisher_of
 from evenflow.slices.messages import Ack
 from evenflow.slices.publisher import Due, Publish, Publisher, publisher_name

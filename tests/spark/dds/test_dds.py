@@ -18,7 +18,7 @@ from cyclonedds.topic import Topic
 
 from evenflow.dds import publish, subscribe_batches
 from evenflow.dds.domain import participant, quality
-from evenflow.dds.idl import item_type
+from evenflow.dds.wire.idl import item_type
 from evenflow.dds.writers import Reading
 from evenflow.errors import BadInput
 from evenflow.experiments.dds.publishers import ITEMS, KEPT

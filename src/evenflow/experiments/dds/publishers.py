@@ -73,8 +73,8 @@ def _keep(directory: Path, count: int, domain: int) -> None:
     from cyclonedds.pub import DataWriter  # noqa: PLC0415
     from cyclonedds.topic import Topic  # noqa: PLC0415
 
-    from evenflow.dds.columns import struct_of  # noqa: PLC0415
     from evenflow.dds.domain import participant, quality  # noqa: PLC0415
+    from evenflow.dds.wire.columns import struct_of  # noqa: PLC0415
 
     kind = struct_of(pa.schema([("number", pa.int64()), ("text", pa.string())]), "Kept")
     entity = participant(domain)

@@ -92,10 +92,10 @@ class BatchToDds(_Rows, DataSourceArrowWriter):
 
 def _struct(options: WriteOptions, columns: Any) -> Any:
     """Return the struct of the columns, and refuse a type that is not theirs."""
-    from evenflow.dds.columns import load_type, schema_of, struct_of  # noqa: PLC0415
     from evenflow.dds.domain import quality  # noqa: PLC0415
-    from evenflow.dds.idl import ENVELOPE  # noqa: PLC0415
     from evenflow.dds.rows import BATCH  # noqa: PLC0415
+    from evenflow.dds.wire.columns import load_type, schema_of, struct_of  # noqa: PLC0415
+    from evenflow.dds.wire.idl import ENVELOPE  # noqa: PLC0415
 
     quality(options.policies)
     for name in (*ENVELOPE, BATCH):

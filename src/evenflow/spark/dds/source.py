@@ -58,7 +58,7 @@ class DdsSource(DataSource):
 
     def schema(self) -> StructType | str:
         """Return the columns of the topic's type; a schema given inline is Spark's to parse."""
-        from evenflow.dds.columns import is_name  # noqa: PLC0415 - Cyclone is loaded where it is used
+        from evenflow.dds.wire.columns import is_name  # noqa: PLC0415 - Cyclone is loaded where it is used
 
         options = read_options(self.options)
         if not is_name(options.type):
@@ -181,7 +181,7 @@ class DdsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def _struct(options: ReadOptions, schema: StructType | None) -> Any:
     """Return the topic's type."""
-    from evenflow.dds.columns import is_name, load_type, struct_of  # noqa: PLC0415
+    from evenflow.dds.wire.columns import is_name, load_type, struct_of  # noqa: PLC0415
 
     if is_name(options.type):
         return load_type(options.type, f"{WHERE}, option type")
@@ -191,7 +191,7 @@ def _struct(options: ReadOptions, schema: StructType | None) -> Any:
 
 
 def _arrow(struct: Any) -> Any:
-    from evenflow.dds.columns import schema_of  # noqa: PLC0415
+    from evenflow.dds.wire.columns import schema_of  # noqa: PLC0415
 
     return schema_of(struct)
 
@@ -200,7 +200,7 @@ def _visible(struct: Any, options: ReadOptions) -> Any:
     """Return the columns that Spark sees: of an item without what only publisher and reader need."""
     import pyarrow as pa  # noqa: PLC0415
 
-    from evenflow.dds.columns import is_item  # noqa: PLC0415
+    from evenflow.dds.wire.columns import is_item  # noqa: PLC0415
 
     fields = [f for f in _arrow(struct) if not (is_item(struct) and f.name in HIDDEN)]
     if options.assign and "slice" not in {f.name for f in fields}:

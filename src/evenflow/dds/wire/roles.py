@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from evenflow.dds.fields import MalformedError, name
-from evenflow.dds.values import check_value
+from evenflow.dds.wire.fields import MalformedError, name
+from evenflow.dds.wire.values import check_value
 from evenflow.slices.balancer import Drain, LoadBalancer, Pause
 from evenflow.slices.handoff import State
 from evenflow.slices.messages import Action, Cargo, Confirm, Leave, Notification, Receipt, Refused

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 from cyclonedds.idl import IdlStruct, types
 
-from evenflow.dds.columns import WIDE, hints_of, is_octet, part_of, schema_of, stripped
-from evenflow.dds.fields import MalformedError
-from evenflow.dds.incoming import sample_of
+from evenflow.dds.wire.columns import WIDE, hints_of, is_octet, part_of, schema_of, stripped
+from evenflow.dds.wire.fields import MalformedError
+from evenflow.dds.wire.incoming import sample_of
 
 HEADER = 4  # octets before a sample's first field; alignment counts from after them
 _PLAIN_LITTLE = b"\x00\x01"

@@ -8,9 +8,9 @@ from typing import Any
 
 from cyclonedds.idl import IdlStruct, types
 
-from evenflow.dds.columns import hints_of, part_of, stripped
-from evenflow.dds.fields import MalformedError, envelope, flag, shown, text, whole
-from evenflow.dds.idl import ENVELOPE, item_type, value_names
+from evenflow.dds.wire.columns import hints_of, part_of, stripped
+from evenflow.dds.wire.fields import MalformedError, envelope, flag, shown, text, whole
+from evenflow.dds.wire.idl import ENVELOPE, item_type, value_names
 from evenflow.slices.messages import Item
 
 _LONGEST = 1 << 31  # of a text or a sequence

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from evenflow.dds.fields import (
+from evenflow.dds.wire.fields import (
     LEAST_CAPACITY,
     MOST_LOAD,
     NUMBERS,

@@ -9,9 +9,9 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 import pyarrow as pa
 
-from evenflow.dds.codec import decode, encode, ledger_from_json, ledger_to_json, loads
-from evenflow.dds.fields import MalformedError, distinct, envelope, name, text, whole
-from evenflow.dds.idl import CacheTopic
+from evenflow.dds.wire.codec import decode, encode, ledger_from_json, ledger_to_json, loads
+from evenflow.dds.wire.fields import MalformedError, distinct, envelope, name, text, whole
+from evenflow.dds.wire.idl import CacheTopic
 from evenflow.slices.ledger import Ledger
 from evenflow.slices.messages import Cargo, Item, Parcel
 

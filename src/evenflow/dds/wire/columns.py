@@ -15,7 +15,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import pyarrow as pa
 from cyclonedds.idl import IdlStruct, IdlUnion, make_idl_struct, types
 
-from evenflow.dds.idl import ENVELOPE, item_type
+from evenflow.dds.wire.idl import ENVELOPE, item_type
 from evenflow.errors import BadInput, nearest
 
 WIDE = pa.decimal128(20, 0)  # what holds every uint64

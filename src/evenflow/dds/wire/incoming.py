@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-from evenflow.dds.fields import MalformedError
+from evenflow.dds.wire.fields import MalformedError
 
 T = TypeVar("T")
 S = TypeVar("S")
