@@ -175,7 +175,7 @@ def test_live_trials_and_drills_in_which_nothing_happens_fail():
     with pytest.raises(NothingToCompareError, match="padres-live"):
         brokers_live.findings(SimpleNamespace(federation=None, compared=Comparison()), [], 1.0)  # type: ignore[arg-type]
     quiet = SimpleNamespace(
-        brokers={}, service=SimpleNamespace(published=0, past_stays=[], stays={}, replays=[]), subscriber_of={}
+        brokers={}, service=SimpleNamespace(published=0, past_periods=[], periods={}, replays=[]), subscriber_of={}
     )
     with pytest.raises(NothingToCompareError, match="padres"):
         count_deliveries(quiet)  # type: ignore[arg-type]

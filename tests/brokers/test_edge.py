@@ -13,13 +13,13 @@ from evenflow.brokers.catalogue import Catalogue
 from evenflow.brokers.edge import EdgeBroker
 from evenflow.brokers.load import Load
 from evenflow.brokers.pie import Pie
-from evenflow.brokers.settings import Balancing
+from evenflow.brokers.settings import BrokerSettings
 from evenflow.brokers.status import Status
 from evenflow.brokers.subscriber import Broken, Connect, Depart, Inbox, Subscriber
 from evenflow.subscriptions.language import parse_subscription
 from evenflow.subscriptions.press import Arrived
 
-SETTINGS = Balancing(press_samples=4)
+SETTINGS = BrokerSettings(press_samples=4)
 
 
 def load(n: int, delay: float, rate: float, out: float = 1000.0) -> Load:
@@ -29,7 +29,7 @@ def load(n: int, delay: float, rate: float, out: float = 1000.0) -> Load:
 class Pair:
     """Two brokers and a catalogue of three subscriptions."""
 
-    def __init__(self, settings: Balancing = SETTINGS) -> None:
+    def __init__(self, settings: BrokerSettings = SETTINGS) -> None:
         self.catalogue = Catalogue()
         self.keys = [self.catalogue.key(parse_subscription(f"[class,eq,'{c}']")) for c in "ABC"]
         self.giver = self.broker("B1", settings)
@@ -41,7 +41,7 @@ class Pair:
         for number in range(40):
             self.giver.handle(Received(f"S{number}", m.Subscribe(self.keys[number % 2])), 1.0)
 
-    def broker(self, name: str, settings: Balancing) -> EdgeBroker:
+    def broker(self, name: str, settings: BrokerSettings) -> EdgeBroker:
         return EdgeBroker(name, "C", "B0", settings, self.catalogue, lambda low, _high: low)
 
     def ask(self) -> m.Request:
@@ -71,7 +71,7 @@ def test_a_session_from_request_to_done():
     pair.taker.handle(Received("B1", announce), 11.1)
     done: list[Any] = []
     for order in orders:
-        key = pair.giver.book.key_of[order.to]
+        key = pair.giver.subscribers.key_of[order.to]
         done = pair.taker.handle(Received(order.to, m.Subscribe(key, request.session, announce.total)), 12.0)
     message = sent(done, "B1")[0]
     assert message.arrived == {order.to for order in orders}
@@ -96,14 +96,14 @@ def test_a_broker_whose_load_is_not_known_judges_nothing_and_takes_nobody():
 
 
 def test_without_a_sample_ours_moves_nobody_and_the_session_ends():
-    pair = Pair(Balancing(press_samples=4, joint=True))
+    pair = Pair(BrokerSettings(press_samples=4, joint=True))
     request = pair.ask()
     reply = sent(pair.taker.handle(Received("B1", request), 10.1), "B1")[0]
     begun = pair.giver.handle(Received("B2", reply), 10.2)
     wake = next(c for c in begun if isinstance(c, Wake))
     ended = pair.giver.handle(Woken(wake.name), wake.at)
     assert exact(sent(ended, "B2")) == exact([m.Cancel(request.session)])
-    assert (pair.giver.giving, pair.giver.status, pair.giver.book.leaving) == (None, Status.STABILIZING, {})
+    assert (pair.giver.giving, pair.giver.status, pair.giver.subscribers.leaving) == (None, Status.STABILIZING, {})
     pair.taker.handle(Received("B1", m.Cancel(request.session)), wake.at)
     assert (pair.taker.taking, pair.taker.status) == (None, Status.STABILIZING)
 
@@ -157,7 +157,7 @@ def test_who_does_not_arrive_in_time_stays():
     ended = pair.giver.handle(Received("B2", done), 500.1)
     mover = next(c.to for c in commands if isinstance(c, Send) and isinstance(c.message, m.MoveOrder))
     assert exact(sent(ended, mover)) == exact([m.StayOrder(request.session)])
-    assert not pair.giver.book.leaving
+    assert not pair.giver.subscribers.leaving
     late = pair.taker.handle(Received(mover, m.Subscribe(pair.keys[0], request.session, announce.total)), 501.0)
     assert exact(sent(late, mover)) == exact([m.Refused(request.session)])
 
@@ -183,7 +183,7 @@ def test_a_subscriber_can_ask_how_its_move_ended():
 
 
 def test_an_empty_session_frees_the_taker_and_rests():
-    pair = Pair(Balancing(press_samples=4, empty_backoff_s=300.0))
+    pair = Pair(BrokerSettings(press_samples=4, empty_backoff_s=300.0))
     for number in range(40):
         pair.giver.handle(Received(f"S{number}", m.Unsubscribe()), 2.0)
     request, commands = pair.agree()

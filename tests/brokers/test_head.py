@@ -8,7 +8,7 @@ from evenflow.actor import Received, Send, Started, Woken
 from evenflow.brokers import messages as m
 from evenflow.brokers.head import HeadActor
 from evenflow.brokers.pie import Pie
-from evenflow.brokers.settings import EVEN, Balancing
+from evenflow.brokers.settings import EVEN, BrokerSettings
 from evenflow.brokers.status import Status
 
 
@@ -17,7 +17,7 @@ def sent(commands, to):
 
 
 def head(settings=None, edges=("A1", "A2")):
-    actor = HeadActor("A0", "A", edges, settings or Balancing(), lambda low, _high: low)
+    actor = HeadActor("A0", "A", edges, settings or BrokerSettings(), lambda low, _high: low)
     actor.handle(Started({}), 0.0)
     return actor
 
@@ -98,9 +98,9 @@ def test_three_calls_for_help_end_a_session_that_does_not_help():
 
 def test_only_an_overloaded_cluster_passes_on_what_it_hears_unless_told_to():
     for settings, status, passed in (
-        (Balancing(), Status.OK, False),
-        (Balancing(), Status.NA, True),
-        (Balancing(far=True), Status.OK, True),
+        (BrokerSettings(), Status.OK, False),
+        (BrokerSettings(), Status.NA, True),
+        (BrokerSettings(far=True), Status.OK, True),
     ):
         actor = head(settings)
         local("A1", 0.96 if status is Status.NA else 0.4, 1.0, actor, status=status)
@@ -108,7 +108,7 @@ def test_only_an_overloaded_cluster_passes_on_what_it_hears_unless_told_to():
 
 
 def test_our_heads_mind_small_differences_when_it_is_calm_and_leave_a_useless_partner_alone():
-    actor = head(Balancing(**EVEN))
+    actor = head(BrokerSettings(**EVEN))
     local("A1", 0.5, 190.0, actor)
     local("A2", 0.5, 190.0, actor)
     request = sent(actor.handle(cluster("B", 0.42), 200.0), "B0")[0]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.brokers.load import Change, Load, Memory, delay_difference, smoothed
+from evenflow.brokers.load import Load, LoadChange, MemoryUse, delay_difference, smoothed
 
 LOAD = Load(
     n_subs=100,
@@ -15,7 +15,7 @@ LOAD = Load(
     output_used=200_000.0,
     output_total=1_000_000.0,
     cpu=1.0,
-    memory=Memory(1000.0, 500.0, 4000.0, 10_000.0),
+    memory=MemoryUse(1000.0, 500.0, 4000.0, 10_000.0),
 )
 
 
@@ -26,7 +26,7 @@ def test_ratios_are_rate_times_delay_and_used_over_total():
 
 
 def test_estimates_after_twenty_subscriptions_left():
-    after = LOAD.after(Change(-20, -10.0, -50_000.0))
+    after = LOAD.after(LoadChange(-20, -10.0, -50_000.0))
     assert after.n_subs == 80
     assert after.matching_delay == pytest.approx(0.016)  # Eq. 4.7
     assert after.input_ratio == pytest.approx(20 * 0.016)  # Eq. 4.8
@@ -39,21 +39,21 @@ def test_estimates_after_twenty_subscriptions_left():
 
 def test_cpu_is_scaled_so_that_a_backlog_still_shows():
     # Measured at 1.0 although the input ratio is 0.6: Eq. 4.8 taken literally would say 0.32.
-    assert LOAD.after(Change(-20, -10.0, 0.0)).cpu == pytest.approx(0.32 / 0.6)
+    assert LOAD.after(LoadChange(-20, -10.0, 0.0)).cpu == pytest.approx(0.32 / 0.6)
 
 
 def test_cpu_of_an_idle_broker_is_the_input_ratio():
     idle = Load(10, 0.001, 0.0, 0.0, 1e6)
-    assert idle.after(Change(10, 5.0, 0.0)).cpu == pytest.approx(5 * 0.002)
+    assert idle.after(LoadChange(10, 5.0, 0.0)).cpu == pytest.approx(5 * 0.002)
 
 
 def test_the_slope_stands_in_where_there_is_no_subscription():
     empty = Load(0, 0.0, 0.0, 0.0, 1e6, slope=0.0001)
-    assert empty.after(Change(50, 2.0, 0.0)).matching_delay == pytest.approx(0.005)
+    assert empty.after(LoadChange(50, 2.0, 0.0)).matching_delay == pytest.approx(0.005)
 
 
 def test_unknown_memory_is_no_load():
-    assert Load(1, 1.0, 1.0, 1.0, 2.0).after(Change(1, 0.0, 0.0)).memory.ratio == 0.0
+    assert Load(1, 1.0, 1.0, 1.0, 2.0).after(LoadChange(1, 0.0, 0.0)).memory.ratio == 0.0
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_unknown_memory_is_no_load():
         LOAD._replace(cpu=0.0, input_rate=46.0),
         LOAD._replace(cpu=0.0, output_used=901_000.0),
         LOAD._replace(cpu=0.91),
-        LOAD._replace(cpu=0.0, memory=Memory(engine=9100.0, total=10_000.0)),
+        LOAD._replace(cpu=0.0, memory=MemoryUse(engine=9100.0, total=10_000.0)),
     ],
 )
 def test_any_of_four_resources_overloads(load):
@@ -87,11 +87,11 @@ def test_the_shortcut_says_what_the_whole_estimate_says(number, rate, output, cp
     load = LOAD._replace(
         per_bit=per_bit,
         cpu=cpu,
-        memory=LOAD.memory if memory else Memory(),
+        memory=LOAD.memory if memory else MemoryUse(),
         input_rate=0.0 if idle else 30.0,
         n_subs=100 if number % 7 else 0,
     )
-    change = Change(number, rate, output)
+    change = LoadChange(number, rate, output)
     assert load.exceeds_after(change, 0.9) == load.after(change).above(0.9)
     assert load.input_ratio_after(number, rate, output) == pytest.approx(load.after(change).input_ratio)
 
@@ -99,8 +99,8 @@ def test_the_shortcut_says_what_the_whole_estimate_says(number, rate, output, cp
 def test_what_is_named_costs_beside_what_is_compared():
     load = Load(100, 0.02, 10.0, 5_000.0, 100_000.0, per_bit=1e-5)  # 0.015 s of comparing, 0.005 s of naming
     assert load.base_delay == pytest.approx(0.015)
-    after = load.after(Change(50, 0.0, 5_000.0))
+    after = load.after(LoadChange(50, 0.0, 5_000.0))
     assert after.matching_delay == pytest.approx(0.015 * 1.5 + 0.01)
     assert after.input_ratio == pytest.approx(0.325)
-    empty = Load(0, 0.0, 0.0, 0.0, 100_000.0, slope=1e-4, per_bit=1e-5).after(Change(20, 10.0, 2_000.0))
+    empty = Load(0, 0.0, 0.0, 0.0, 100_000.0, slope=1e-4, per_bit=1e-5).after(LoadChange(20, 10.0, 2_000.0))
     assert empty.input_ratio == pytest.approx(10.0 * 20 * 1e-4 + 0.02)

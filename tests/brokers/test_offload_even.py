@@ -8,20 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.brokers.load import Load
-from evenflow.brokers.offload import Candidate, Desk, Limits, Sample
-from evenflow.brokers.offload_even import Rounds, best_numbers, offload_even, unevenness
+from evenflow.brokers.offload import Candidate, Limits, OffloadState, PressSample
+from evenflow.brokers.offload_even import JointOffload, best_numbers, offload_even, unevenness
 
 SAMPLES = 16
 
 
-def desk(subscribers, bits, per_bit=0.0, taker=0):
+def offload_state(subscribers, bits, per_bit=0.0, taker=0):
     giver = Load(sum(subscribers) + 5, 0.05, 12.0, 900_000.0, 2_000_000.0, 0.6, slope=1e-4, per_bit=per_bit)
     other = Load(taker, 0.01 if taker else 0.0, 6.0 if taker else 0.0, 90_000.0 if taker else 0.0, 1_000_000.0, 0.1,
                  slope=1e-4, per_bit=per_bit)  # fmt: skip
     candidates = {str(n): Candidate(str(n), s, b) for n, (s, b) in enumerate(zip(subscribers, bits, strict=True))}
     above = {name: frozenset() for name in candidates}
-    return Desk(
-        giver, other, Sample(SAMPLES, 12.0, 400.0), Limits(), False, candidates, above, known=0b101 if taker else 0
+    return OffloadState(
+        giver, other, PressSample(SAMPLES, 12.0, 400.0), Limits(), False, candidates, above, known=0b101 if taker else 0
     )
 
 
@@ -30,8 +30,8 @@ cases = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 2**SAMPLES - 1)), 
 
 @given(cases, st.sampled_from([0.0, 1e-7, 4e-7]), st.sampled_from([0, 20]))
 def test_the_arrays_say_what_the_whole_estimates_say(pairs, per_bit, taker):
-    one = desk([s for s, _ in pairs], [b for _, b in pairs], per_bit, taker)
-    rounds = Rounds(one)
+    one = offload_state([s for s, _ in pairs], [b for _, b in pairs], per_bit, taker)
+    rounds = JointOffload(one)
     numbers, scores = best_numbers(one, rounds.columns())
     for candidate, number, score in zip(rounds.candidates, numbers, scores, strict=True):
         tried = {n: unevenness(one, candidate, n) for n in range(1, candidate.subscribers + 1)}
@@ -41,7 +41,7 @@ def test_the_arrays_say_what_the_whole_estimates_say(pairs, per_bit, taker):
 
 @given(cases, st.sampled_from([0.0, 2e-7]))
 def test_every_decision_evens_and_overloads_nobody(pairs, per_bit):
-    one = desk([s for s, _ in pairs], [b for _, b in pairs], per_bit, 20)
+    one = offload_state([s for s, _ in pairs], [b for _, b in pairs], per_bit, 20)
     before = (one.giver, one.taker)
     decision = offload_even(one)
 
@@ -61,6 +61,6 @@ def test_every_decision_evens_and_overloads_nobody(pairs, per_bit):
 def test_who_names_much_goes_for_less_of_them():
     """With costs per output bit, few subscribers with much output even out what many without would."""
     broad, narrow = 2**SAMPLES - 1, 0
-    plain = offload_even(desk([30, 30], [broad, narrow], taker=20))
-    aware = offload_even(desk([30, 30], [broad, narrow], 4e-7, taker=20))
+    plain = offload_even(offload_state([30, 30], [broad, narrow], taker=20))
+    aware = offload_even(offload_state([30, 30], [broad, narrow], 4e-7, taker=20))
     assert {p.name: p.subscribers for p in plain.picks} != {p.name: p.subscribers for p in aware.picks}

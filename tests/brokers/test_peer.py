@@ -9,7 +9,7 @@ import pytest
 from exact import exact
 
 from evenflow.actor import Received, Send, Woken
-from evenflow.brokers.peer import Attach, Attached, Client, Detach, Link, Peer, Redirect, Role, RoleIs, settled
+from evenflow.brokers.peer import Attach, Attached, Client, Detach, Link, Peer, Redirect, Role, RoleIs, roles_of
 
 
 def sent(commands):
@@ -17,10 +17,10 @@ def sent(commands):
 
 
 def test_two_brokers_have_no_roles_and_the_third_makes_a_head():
-    assert settled([("B1", "B0")]) == {"B1": Role.NONE, "B0": Role.NONE}
-    assert settled([("B1", "B0"), ("B2", "B0")]) == {"B1": Role.EDGE, "B0": Role.HEAD, "B2": Role.EDGE}
+    assert roles_of([("B1", "B0")]) == {"B1": Role.NONE, "B0": Role.NONE}
+    assert roles_of([("B1", "B0"), ("B2", "B0")]) == {"B1": Role.EDGE, "B0": Role.HEAD, "B2": Role.EDGE}
     # A new broker connects to an edge broker, which becomes a head; the old head stays one.
-    assert settled([("B1", "B0"), ("B2", "B0"), ("B3", "B1")])["B1"] is Role.HEAD
+    assert roles_of([("B1", "B0"), ("B2", "B0"), ("B3", "B1")])["B1"] is Role.HEAD
 
 
 def test_a_new_head_sends_its_subscribers_to_edges_and_keeps_what_controls():
@@ -66,7 +66,7 @@ def test_overloaded_edges_are_avoided_while_there_is_another():
     assert exact(sent(head.handle(Received("S2", Attach("subscriber")), 0.0))) == exact([("S2", Redirect("B1"))])
 
 
-class World:
+class BrokerWorld:
     """Brokers that join at any moment, their clients, and what is under way."""
 
     def __init__(self, clients, links, losses=0):
@@ -139,7 +139,7 @@ class World:
     ],
 )
 def test_in_every_order_clients_end_where_they_belong(clients, links, losses):
-    seen, open_worlds, ends = set(), [World(clients, links, losses)], 0
+    seen, open_worlds, ends = set(), [BrokerWorld(clients, links, losses)], 0
     while open_worlds:
         world = open_worlds.pop()
         served = [n for n, a in world.actors.items() if isinstance(a, Client) and a.home]

@@ -17,13 +17,13 @@ from evenflow.brokers.catalogue import Catalogue
 from evenflow.brokers.edge import EdgeBroker
 from evenflow.brokers.load import Load
 from evenflow.brokers.pie import Pie
-from evenflow.brokers.settings import Balancing
+from evenflow.brokers.settings import BrokerSettings
 from evenflow.brokers.status import Status
 from evenflow.brokers.subscriber import Connect, Depart, Subscriber
 from evenflow.subscriptions.language import parse_subscription
 from evenflow.subscriptions.press import Arrived
 
-SETTINGS = Balancing(press_samples=2)
+SETTINGS = BrokerSettings(press_samples=2)
 TIMERS = ("given", "taken", "reply")
 
 
@@ -91,9 +91,9 @@ class World:
             if isinstance(actor, Subscriber):
                 parts.append((name, actor.home, actor.moving))
             else:
-                giving, book = actor.giving, actor.book
+                giving, subscribers = actor.giving, actor.subscribers
                 parts += [name, actor.status, giving and (giving.session, giving.moving, giving.asked), actor.taking]
-                parts += [actor.outcomes, actor.verdicts, sorted(book.key_of), sorted(book.leaving)]
+                parts += [actor.outcomes, actor.verdicts, sorted(subscribers.key_of), sorted(subscribers.leaving)]
         return repr(parts)
 
     def faults(self) -> list[str]:
@@ -101,10 +101,10 @@ class World:
         found = []
         for name, actor in self.actors.items():
             if isinstance(actor, Subscriber):
-                homes = [b for b in ("B1", "B2") if name in self.actors[b].book.key_of]
+                homes = [b for b in ("B1", "B2") if name in self.actors[b].subscribers.key_of]
                 if homes != [actor.home] or actor.moving:
                     found.append(f"{name} lives at {actor.home}, moves {actor.moving}, is in the books of {homes}")
-            elif actor.giving or actor.taking or actor.book.leaving.keys() - actor.book.key_of.keys():
+            elif actor.giving or actor.taking or actor.subscribers.leaving.keys() - actor.subscribers.key_of.keys():
                 found.append(f"{name} is still in a session")
         return found
 

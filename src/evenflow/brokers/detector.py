@@ -12,26 +12,26 @@ from typing import NamedTuple
 
 from evenflow.brokers.load import Load, delay_difference, smoothed
 from evenflow.brokers.offload import Algorithm
-from evenflow.brokers.pie import Entry, Indices
-from evenflow.brokers.settings import Balancing
-from evenflow.brokers.status import LOCAL, Cause, Status, after
+from evenflow.brokers.pie import Indices, PieEntry
+from evenflow.brokers.settings import BrokerSettings
+from evenflow.brokers.status import LOCAL, Cause, Status, next_status
 
 BY_RESOURCE: tuple[Algorithm, Algorithm, Algorithm, Algorithm] = ("input", "output", "match", "match")
 BY_INDEX: tuple[Algorithm, Algorithm, Algorithm] = ("input", "output", "match")
 
 
-class Try(NamedTuple):
+class Attempt(NamedTuple):
     """One line of the broker-action list: ask this broker for a session of this kind."""
 
     broker: str
     algorithm: Algorithm
 
 
-class Finding(NamedTuple):
+class Detection(NamedTuple):
     """What a detection run found: the status, whom to ask, and whether this broker is overloaded."""
 
     status: Status
-    tries: tuple[Try, ...]
+    tries: tuple[Attempt, ...]
     overloaded: bool
     why: str
 
@@ -39,17 +39,17 @@ class Finding(NamedTuple):
 class Detector:
     """The state between detection runs: smoothed indices, and what they were."""
 
-    def __init__(self, settings: Balancing) -> None:
+    def __init__(self, settings: BrokerSettings) -> None:
         self.settings = settings
         self.smooth: tuple[float, ...] | None = None
         self.since = 0.0  # when the broker began to stabilise
         self._history: deque[tuple[float, Indices]] = deque()
 
-    def settle(self, now: float) -> None:
+    def start_settling(self, now: float) -> None:
         """Begin to wait for load to settle."""
         self.since = now
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Smooth no more with what was: the broker is another one now."""
         self.smooth = None
 
@@ -58,30 +58,32 @@ class Detector:
         values = self.smooth or (0.0,) * 5
         return Indices(values[0], values[1], values[4])
 
-    def calm(self, now: float) -> bool:
+    def is_calm(self, now: float) -> bool:
         """Tell whether there was no session for so long that small differences deserve one."""
         return 0.0 < self.settings.calm_s <= now - self.since
 
-    def look(self, load: Load, status: Status, others: Sequence[Entry], now: float) -> Finding:
+    def detect(self, load: Load, status: Status, others: Sequence[PieEntry], now: float) -> Detection:
         """Run one detection; never while BUSY."""
         self._smooth(load, now)
         assert self.smooth is not None
         ratios, settings = self.smooth[:4], self.settings
-        status = after(LOCAL, status, Cause.OVERLOADED if max(ratios) > settings.lower else Cause.RELIEVED)
+        status = next_status(LOCAL, status, Cause.OVERLOADED if max(ratios) > settings.lower else Cause.RELIEVED)
         if max(ratios) > settings.higher:
             algorithm = self._worst(ratios)
-            return Finding(status, self._acceptors(algorithm, others), overloaded=True, why=f"overloaded, {algorithm}")
+            return Detection(
+                status, self._acceptors(algorithm, others), overloaded=True, why=f"overloaded, {algorithm}"
+            )
         if status is Status.NA and settings.inert == "literal":
-            return Finding(status, (), overloaded=False, why="between the thresholds")
+            return Detection(status, (), overloaded=False, why="between the thresholds")
         if status is Status.STABILIZING:
             if not self._settled(now):
-                return Finding(status, (), overloaded=False, why="load has not settled")
-            status = after(LOCAL, status, Cause.SETTLED)
+                return Detection(status, (), overloaded=False, why="load has not settled")
+            status = next_status(LOCAL, status, Cause.SETTLED)
         if status is Status.OK and any(other.status is Status.NA for other in others):
-            return Finding(status, (), overloaded=False, why="an overloaded broker goes first")  # section 3.3.2.3
-        return Finding(status, self._differences(others, calm=self.calm(now)), overloaded=False, why="")
+            return Detection(status, (), overloaded=False, why="an overloaded broker goes first")  # section 3.3.2.3
+        return Detection(status, self._differences(others, calm=self.is_calm(now)), overloaded=False, why="")
 
-    def balanced(self, others: Sequence[Entry]) -> frozenset[str]:
+    def balanced_with(self, others: Sequence[PieEntry]) -> frozenset[str]:
         """Name the brokers from which no index differs by more than its threshold, either way: the balanced set."""
         mine, settings = self.indices(), self.settings
         fine = settings.fine if settings.calm_s else float("inf")
@@ -108,7 +110,7 @@ class Detector:
             return "input"
         return BY_RESOURCE[max(range(4), key=lambda i: ratios[i])]
 
-    def _acceptors(self, algorithm: Algorithm, others: Sequence[Entry]) -> tuple[Try, ...]:
+    def _acceptors(self, algorithm: Algorithm, others: Sequence[PieEntry]) -> tuple[Attempt, ...]:
         index = BY_INDEX.index(algorithm)
         able = [other for other in others if other.status is not Status.NA]
         if self.settings.by_headroom:
@@ -116,7 +118,7 @@ class Detector:
             able.sort(key=lambda other: (-(self.settings.lower - other.indices[index]) * other.speed, other.name))
         else:
             able.sort(key=lambda other: (other.indices[index], other.name))
-        return tuple(Try(other.name, algorithm) for other in able)
+        return tuple(Attempt(other.name, algorithm) for other in able)
 
     def _settled(self, now: float) -> bool:
         if now - self.since < self.settings.stable_s:
@@ -133,7 +135,7 @@ class Detector:
             for _, was in self._history
         )
 
-    def _differences(self, others: Sequence[Entry], *, calm: bool) -> tuple[Try, ...]:
+    def _differences(self, others: Sequence[PieEntry], *, calm: bool) -> tuple[Attempt, ...]:
         """List who is lower by more than a threshold, the largest difference first."""
         mine, settings = self.indices(), self.settings
         ratio = min(settings.fine, settings.local_ratio) if calm else settings.local_ratio
@@ -148,4 +150,4 @@ class Detector:
                 (delay_difference(mine.delay, other.indices.delay, settings.normalization_s), delay),
             )
             found += [(-gap, other.name, BY_INDEX[i]) for i, (gap, bound) in enumerate(gaps) if gap > bound]
-        return tuple(Try(name, algorithm) for _, name, algorithm in sorted(found))
+        return tuple(Attempt(name, algorithm) for _, name, algorithm in sorted(found))

@@ -11,19 +11,18 @@ from typing import Any
 
 from evenflow.actor import Note, Received, Send, Started, Wake, Woken
 from evenflow.brokers import messages as m
-from evenflow.brokers.book import Book
 from evenflow.brokers.catalogue import Catalogue
-from evenflow.brokers.detector import Detector, Try
-from evenflow.brokers.giving import Giving, deciding
-from evenflow.brokers.load import Change, Load
+from evenflow.brokers.detector import Attempt, Detector
+from evenflow.brokers.load import Load, LoadChange
 from evenflow.brokers.pie import Indices, Pie, PieBoard, PieWriter
-from evenflow.brokers.settings import Balancing
-from evenflow.brokers.status import LOCAL, Cause, Status, after
-from evenflow.brokers.taking import Outcomes, Taking
+from evenflow.brokers.session import Giving, Outcomes, Taking, choose_subscribers
+from evenflow.brokers.settings import BrokerSettings
+from evenflow.brokers.status import LOCAL, Cause, Status, next_status
+from evenflow.brokers.subscriber_table import SubscriberTable
 from evenflow.subscriptions.press import Arrived, Requested, Sampled, Sampler, SamplerState
 
 Uniform = Callable[[float, float], float]
-ASKS = 3  # times that a silent taker is asked
+MAX_ASKS = 3  # times that a silent taker is asked
 
 
 class EdgeBroker:
@@ -52,7 +51,7 @@ class EdgeBroker:
         name: str,
         cluster: str,
         head: str,
-        settings: Balancing,
+        settings: BrokerSettings,
         catalogue: Catalogue,
         uniform: Uniform,
         speed: float = 0.0,
@@ -64,7 +63,7 @@ class EdgeBroker:
         self.message_size = message_size
         self.status = Status.STABILIZING
         self.load: Load | None = None
-        self.book = Book()
+        self.subscribers = SubscriberTable()
         self.detector = Detector(settings)
         self.board = PieBoard((settings.refresh + 1) * settings.local_pie_s)
         delay = settings.pie_delay * settings.normalization_s
@@ -72,15 +71,15 @@ class EdgeBroker:
             name, cluster, settings.pie_ratio, delay, settings.local_pie_s, speed, refresh=settings.refresh
         )
         self.sampler = Sampler(settings.press_samples, settings.press_timeout_s)
-        self.asking: list[Try] = []
+        self.asking: list[Attempt] = []
         self.overloaded = False
         self.giving: Giving | None = None
         self.taking: Taking | None = None
         self.outcomes = Outcomes()
         self.watched: dict[str, float] = {}  # other clusters, and until when; their head says so again and again
         self.verdicts = Outcomes()  # sessions we gave in, and who arrived
-        self.quiet: dict[str, float] = {}  # until when a pair that found nothing leaves each other alone
-        self.leaving_load = Change(0, 0.0, 0.0)
+        self.backoff_until: dict[str, float] = {}  # until when a pair that found nothing leaves each other alone
+        self.leaving_load = LoadChange(0, 0.0, 0.0)
         self.refusals: dict[str, int] = {}
         self._life, self._number, self._detect_at = life, 0, 0.0
 
@@ -92,7 +91,7 @@ class EdgeBroker:
         if kind is m.Measured:
             self.load = event.load
             if event.load is None:
-                self.detector.forget()
+                self.detector.reset()
             return []
         if kind is Received:
             return self._received(event.sender, event.message, now)
@@ -112,12 +111,12 @@ class EdgeBroker:
     def seen_load(self) -> Load:
         """Give the load to judge by: as measured, or without those who are about to leave."""
         assert self.load is not None
-        if self.settings.count_leavers or not self.book.leaving or self.giving is not None:
+        if self.settings.count_leavers or not self.subscribers.leaving or self.giving is not None:
             return self.load
         return self.load.after(self.leaving_load)
 
     def _started(self, now: float) -> list[Any]:
-        self.detector.settle(now)
+        self.detector.start_settling(now)
         first = now + self.uniform(0.0, self.settings.local_pie_s)
         return [Wake(first, "pie"), self._next_detection(now)]
 
@@ -132,7 +131,7 @@ class EdgeBroker:
             case ("detect", at) if at == self._detect_at:  # a later wake-up took its place otherwise
                 return self._detect(now)
             case ("reply", session) if self.giving and self.giving.session == session and not self.giving.agreed:
-                self._refuse("no reply")
+                self._count_refusal("no reply")
                 return self._ask(now)
             case ("given", session) if self.giving and self.giving.session == session:
                 return self._ask_done(now)
@@ -157,18 +156,18 @@ class EdgeBroker:
             case m.Done(session, arrived):
                 return self._done(session, arrived, now)
             case m.AskDone(session):
-                return self._answer(sender, session)
+                return self._answer_done(sender, session)
             case m.Subscribe(key, session, total):
                 return self._subscribed(sender, key, session, total, now)
             case m.Unsubscribe():
                 return self._unsubscribed(sender)
             case m.AskMove(session):
-                return self._verdict(sender, session)
+                return self._answer_move(sender, session)
             case m.Watch(cluster, _):
                 self.watched[cluster] = now + 3 * self.settings.global_pie_s
                 return [m.Listen(cluster)]
             case m.Unwatch(cluster):
-                return self._forget(cluster)
+                return self._unwatch(cluster)
         return []
 
     # -- load information -----------------------------------------------------------------------
@@ -177,7 +176,7 @@ class EdgeBroker:
         wake = Wake(now + self.settings.local_pie_s, "pie")
         if self.load is None:
             return [wake]
-        balanced = self.detector.balanced(self.board.known(now))
+        balanced = self.detector.balanced_with(self.board.current(now))
         pie = self.writer.generate(Indices.of(self.seen_load()), self.status, balanced, now)
         return [wake] if pie is None else [wake, Send(m.PIE_LOCAL + self.cluster, pie)]
 
@@ -187,7 +186,7 @@ class EdgeBroker:
         self.board.read(pie, now)
         return self._detect(now) if pie.status is Status.OK else []
 
-    def _forget(self, cluster: str) -> list[Any]:
+    def _unwatch(self, cluster: str) -> list[Any]:
         self.watched.pop(cluster, None)
         self.board.forget(cluster)
         return [m.Unlisten(cluster)]
@@ -198,23 +197,23 @@ class EdgeBroker:
         wake = self._next_detection(now)
         late = [cluster for cluster, until in self.watched.items() if until < now]
         if late:
-            return [wake, *(command for cluster in late for command in self._forget(cluster))]
+            return [wake, *(command for cluster in late for command in self._unwatch(cluster))]
         if self.status is Status.BUSY or self.giving is not None or self.load is None:
             return [wake]
         before = self.status
-        finding = self.detector.look(self.seen_load(), self.status, self.board.known(now), now)
-        notes = self._become(finding.status, now, finding.why)
+        finding = self.detector.detect(self.seen_load(), self.status, self.board.current(now), now)
+        notes = self._set_status(finding.status, now, finding.why)
         if before is Status.NA and finding.status is Status.STABILIZING:
-            self.detector.settle(now)
+            self.detector.start_settling(now)
         self.overloaded = finding.overloaded
-        self.asking = [one for one in finding.tries if self.quiet.get(self._pair(one), 0.0) <= now]
+        self.asking = [one for one in finding.tries if self.backoff_until.get(self._pair(one), 0.0) <= now]
         if finding.why and not finding.tries:
-            self._refuse(finding.why)
+            self._count_refusal(finding.why)
         if not finding.tries and not finding.overloaded:
             return [*notes, wake]
         return [*notes, wake, *self._ask(now)]
 
-    def _pair(self, one: Try) -> str:
+    def _pair(self, one: Attempt) -> str:
         return f"{one.broker}/{one.algorithm}"
 
     def _ask(self, now: float) -> list[Any]:
@@ -239,11 +238,14 @@ class EdgeBroker:
         if giving.agreed:
             return []
         if reply.status is not Status.OK or reply.load is None:
-            self._refuse(f"{reply.status.value} reply")
+            self._count_refusal(f"{reply.status.value} reply")
             return self._ask(now)
         giving.agreed, giving.load, giving.css = True, reply.load, reply.css
         self.asking = []
-        return [*self._become(after(LOCAL, self.status, Cause.AGREED), now, "agreed"), *self._sample_begin(now)]
+        return [
+            *self._set_status(next_status(LOCAL, self.status, Cause.AGREED), now, "agreed"),
+            *self._sample_begin(now),
+        ]
 
     # -- giving ---------------------------------------------------------------------------------
 
@@ -267,15 +269,17 @@ class EdgeBroker:
         unseen = self.settings.joint and not sampled.publications  # to our offload nobody would seem to cost anything
         if self.load is None or unseen:
             return [Send(giving.taker, m.Cancel(giving.session)), *self._end_giving(now, "nothing was sampled")]
-        chosen = deciding(
-            giving, self.seen_load(), self.book, self.catalogue, self.settings, sampled, self.message_size
+        chosen = choose_subscribers(
+            giving, self.seen_load(), self.subscribers, self.catalogue, self.settings, sampled, self.message_size
         )
-        note = giving.note(self, sampled, now)
+        note = giving.decision_note(self, sampled, now)
         if not chosen:
             if self.settings.empty_backoff_s:
-                self.quiet[self._pair(Try(giving.taker, giving.algorithm))] = now + self.settings.empty_backoff_s
+                self.backoff_until[self._pair(Attempt(giving.taker, giving.algorithm))] = (
+                    now + self.settings.empty_backoff_s
+                )
             return [note, Send(giving.taker, m.Cancel(giving.session)), *self._end_giving(now, "nothing to move")]
-        self.book.send_off(chosen, giving.session)
+        self.subscribers.mark_leaving(chosen, giving.session)
         giving.moving = tuple(chosen)
         total = len(chosen)
         return [
@@ -294,8 +298,8 @@ class EdgeBroker:
         """Ask a taker that is silent; after a few times call the move off, whoever arrived there comes back."""
         assert self.giving is not None
         self.giving.asked += 1
-        if self.giving.asked > ASKS:
-            self._refuse("the taker is silent")
+        if self.giving.asked > MAX_ASKS:
+            self._count_refusal("the taker is silent")
             return [
                 Send(self.giving.taker, m.Cancel(self.giving.session)),
                 *self._done(self.giving.session, frozenset(), now),
@@ -314,7 +318,7 @@ class EdgeBroker:
             if name in arrived:
                 orders.append(Send(name, m.LeaveOrder(session)))
             else:
-                self.book.leaving.pop(name, None)
+                self.subscribers.leaving.pop(name, None)
                 orders.append(Send(name, m.StayOrder(session)))
         giving.arrived = len(arrived)
         self.verdicts.remember(session, arrived)
@@ -325,9 +329,9 @@ class EdgeBroker:
     def _end_giving(self, now: float, how: str) -> list[Any]:
         assert self.giving is not None
         ended, self.giving = self.giving, None
-        note = ended.ended(self.name, now, how)
-        self.detector.settle(now)
-        return [note, *self._become(after(LOCAL, self.status, Cause.ENDED), now, how)]
+        note = ended.end_note(self.name, now, how)
+        self.detector.start_settling(now)
+        return [note, *self._set_status(next_status(LOCAL, self.status, Cause.ENDED), now, how)]
 
     # -- taking ---------------------------------------------------------------------------------
 
@@ -342,11 +346,11 @@ class EdgeBroker:
         return [
             self._agree(sender, session),
             Wake(now + wait, ("taken", session)),
-            *self._become(after(LOCAL, self.status, Cause.AGREED), now, f"agreed to {algorithm}"),
+            *self._set_status(next_status(LOCAL, self.status, Cause.AGREED), now, f"agreed to {algorithm}"),
         ]
 
     def _agree(self, sender: str, session: str) -> Send:
-        keys = self.book.by_key.keys()
+        keys = self.subscribers.by_key.keys()
         css = frozenset(key for key in keys if keys.isdisjoint(self.catalogue.above(key)))
         return Send(sender, m.Reply(session, Status.OK, self.seen_load(), css))
 
@@ -360,20 +364,20 @@ class EdgeBroker:
 
     def _subscribed(self, sender: str, key: int, session: str, total: int, now: float) -> list[Any]:
         if not session:
-            self.book.add(sender, key)
+            self.subscribers.add(sender, key)
             return []
         if self.taking is None or self.taking.session != session:
             return [] if sender in self.outcomes.get(session, ()) else [Send(sender, m.Refused(session))]
-        self.book.add(sender, key)
+        self.subscribers.add(sender, key)
         self.taking.arrived.add(sender)
         if self.taking.total is None:
             return self._expect(session, total, now)
         return self._end_taking(now, "all came") if self.taking.complete else []
 
     def _unsubscribed(self, sender: str) -> list[Any]:
-        self.book.remove(sender)
-        if not self.book.leaving:
-            self.leaving_load = Change(0, 0.0, 0.0)
+        self.subscribers.remove(sender)
+        if not self.subscribers.leaving:
+            self.leaving_load = LoadChange(0, 0.0, 0.0)
         return []
 
     def _end_taking(self, now: float, how: str) -> list[Any]:
@@ -381,27 +385,27 @@ class EdgeBroker:
         ended, self.taking = self.taking, None
         arrived = frozenset(ended.arrived)
         self.outcomes.remember(ended.session, arrived)
-        self.detector.settle(now)
+        self.detector.start_settling(now)
         done = [] if how == "cancelled" else [Send(ended.giver, m.Done(ended.session, arrived))]
-        return [*done, *self._become(after(LOCAL, self.status, Cause.ENDED), now, how)]
+        return [*done, *self._set_status(next_status(LOCAL, self.status, Cause.ENDED), now, how)]
 
-    def _answer(self, sender: str, session: str) -> list[Any]:
+    def _answer_done(self, sender: str, session: str) -> list[Any]:
         if self.taking and self.taking.session == session:
             return []  # it is under way and will end by itself
         return [Send(sender, m.Done(session, self.outcomes.get(session, frozenset())))]
 
-    def _verdict(self, subscriber: str, session: str) -> list[Any]:
+    def _answer_move(self, subscriber: str, session: str) -> list[Any]:
         """Tell a subscriber how its move ended; of a session that nobody remembers it stays."""
         if self.giving is not None and self.giving.session == session:
             return []
         arrived = subscriber in self.verdicts.get(session, ())
         if not arrived:
-            self.book.leaving.pop(subscriber, None)
+            self.subscribers.leaving.pop(subscriber, None)
         return [Send(subscriber, m.LeaveOrder(session) if arrived else m.StayOrder(session))]
 
     # -- the record -----------------------------------------------------------------------------
 
-    def _become(self, status: Status, now: float, why: str) -> list[Any]:
+    def _set_status(self, status: Status, now: float, why: str) -> list[Any]:
         if status is self.status:
             return []
         before, self.status = self.status, status
@@ -415,6 +419,6 @@ class EdgeBroker:
         }
         return [Note(record)]
 
-    def _refuse(self, why: str) -> None:
+    def _count_refusal(self, why: str) -> None:
         """Count why nothing happened."""
         self.refusals[why] = self.refusals.get(why, 0) + 1

@@ -13,9 +13,9 @@ from evenflow.actor import Note, Received, Send, Started, Wake, Woken
 from evenflow.brokers import messages as m
 from evenflow.brokers.edge import Uniform
 from evenflow.brokers.load import delay_difference, smoothed
-from evenflow.brokers.pie import Entry, Indices, Pie, PieBoard, PieWriter
-from evenflow.brokers.settings import Balancing
-from evenflow.brokers.status import CLUSTER, Cause, Status, after
+from evenflow.brokers.pie import Indices, Pie, PieBoard, PieEntry, PieWriter
+from evenflow.brokers.settings import BrokerSettings
+from evenflow.brokers.status import CLUSTER, Cause, Status, next_status
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class Partnership:
     last_move: float = 0.0
     moved: int = 0
     requests: int = 0
-    board: dict[str, Entry] = field(default_factory=dict)
+    board: dict[str, PieEntry] = field(default_factory=dict)
 
 
 class HeadActor:
@@ -45,7 +45,7 @@ class HeadActor:
     """
 
     def __init__(
-        self, name: str, cluster: str, edges: Sequence[str], settings: Balancing, uniform: Uniform, life: int = 0
+        self, name: str, cluster: str, edges: Sequence[str], settings: BrokerSettings, uniform: Uniform, life: int = 0
     ) -> None:
         self.name, self.cluster, self.edges = name, cluster, list(edges)
         self.settings, self.uniform = settings, uniform
@@ -59,7 +59,7 @@ class HeadActor:
         self.trying: list[tuple[str, str]] = []
         self.smooth: Indices | None = None
         self.since = 0.0  # when the last global session ended
-        self.resting: dict[str, float] = {}  # until when a head that could not help is left alone
+        self.backoff_until: dict[str, float] = {}  # until when a head that could not help is left alone
         self._life, self._number, self._detect_at = life, 0, 0.0
 
     def handle(self, event: Any, now: float) -> list[Any]:
@@ -98,7 +98,7 @@ class HeadActor:
                     self.theirs.read(message, now)
                     return self._watch_balance(now)
             case m.GlobalRequest():
-                return self._called(now)
+                return self._help_edge(now)
             case m.Progress(moved):
                 if self.partner:
                     self.partner.last_move, self.partner.moved = now, self.partner.moved + moved
@@ -114,14 +114,14 @@ class HeadActor:
 
     def _average(self, now: float) -> Indices | None:
         """Average the indices of our edge brokers (section 3.3.1.2)."""
-        known = [entry.indices for entry in self.local.known(now) if entry.name in self.edges]
+        known = [entry.indices for entry in self.local.current(now) if entry.name in self.edges]
         if not known:
             return None
         return Indices(*(sum(values) / len(known) for values in zip(*known, strict=True)))
 
     def _refresh(self, now: float) -> None:
-        overloaded = any(entry.status is Status.NA for entry in self.local.known(now))
-        self.status = after(CLUSTER, self.status, Cause.OVERLOADED if overloaded else Cause.RELIEVED)
+        overloaded = any(entry.status is Status.NA for entry in self.local.current(now))
+        self.status = next_status(CLUSTER, self.status, Cause.OVERLOADED if overloaded else Cause.RELIEVED)
 
     def _publish(self, now: float) -> list[Any]:
         wake = Wake(now + self.settings.global_pie_s, "pie")
@@ -165,12 +165,12 @@ class HeadActor:
         if self.partner is not None:
             quiet = now - max(self.partner.last_move, self.partner.began) > self.settings.quiet_s
             return [wake, *(self._end(now, "nothing moved any more") if self.partner.agreed and quiet else [])]
-        known = self.others.known(now)
+        known = self.others.current(now)
         if self.status is Status.OK and any(other.status is Status.NA for other in known):
             return [wake]
         return [wake, *self._begin(self._candidates(known, now), now)]
 
-    def _candidates(self, known: Sequence[Entry], now: float) -> list[tuple[str, str]]:
+    def _candidates(self, known: Sequence[PieEntry], now: float) -> list[tuple[str, str]]:
         mine, settings = self.smooth, self.settings
         assert mine is not None
         found = []
@@ -184,7 +184,7 @@ class HeadActor:
                 mine.output - other.indices.output - ratio,
                 delay_difference(mine.delay, other.indices.delay, settings.normalization_s) - delay,
             )
-            if max(gaps) > 0 and other.status is not Status.NA and self.resting.get(other.name, 0.0) <= now:
+            if max(gaps) > 0 and other.status is not Status.NA and self.backoff_until.get(other.name, 0.0) <= now:
                 found.append((-max(gaps), other.name, other.cluster))
         return [(name, cluster) for _, name, cluster in sorted(found)]
 
@@ -205,7 +205,7 @@ class HeadActor:
             Wake(now + self.settings.reply_timeout_s, ("reply", session)),
         ]
 
-    def _called(self, now: float) -> list[Any]:
+    def _help_edge(self, now: float) -> list[Any]:
         """Answer an overloaded edge broker; one that no partner can help gets another partner after a few calls."""
         partner = self.partner
         if partner is None:
@@ -218,7 +218,7 @@ class HeadActor:
         ended = self._end(now, "it could not help")
         self._refresh(now)
         others = (
-            [pair for pair in self._candidates(self.others.known(now), now) if pair[0] != partner.head]
+            [pair for pair in self._candidates(self.others.current(now), now) if pair[0] != partner.head]
             if self.smooth
             else []
         )
@@ -233,7 +233,7 @@ class HeadActor:
         if status is not Status.OK:
             return [reply]
         self.partner = Partnership(session, sender, cluster, now, agreed=True)
-        self.status = after(CLUSTER, self.status, Cause.AGREED)
+        self.status = next_status(CLUSTER, self.status, Cause.AGREED)
         return [reply, *self._introduce(cluster, session)]
 
     def _replied(self, sender: str, reply: m.ClusterReply, now: float) -> list[Any]:
@@ -246,7 +246,7 @@ class HeadActor:
             return self._ask(now)
         partner.agreed, partner.cluster = True, reply.cluster
         self.trying = []
-        self.status = after(CLUSTER, self.status, Cause.AGREED)
+        self.status = next_status(CLUSTER, self.status, Cause.AGREED)
         return self._introduce(reply.cluster, reply.session)
 
     def _introduce(self, cluster: str, session: str) -> list[Any]:
@@ -261,7 +261,7 @@ class HeadActor:
         partner = self.partner
         if partner is None or not partner.agreed:
             return []
-        ours, theirs = self.local.known(now), self.theirs.known(now)
+        ours, theirs = self.local.current(now), self.theirs.current(now)
         if len(ours) < len(self.edges) or not theirs:
             return []
         names = {entry.name for entry in (*ours, *theirs)}
@@ -271,10 +271,10 @@ class HeadActor:
     def _end(self, now: float, how: str, *, tell: bool = True) -> list[Any]:
         assert self.partner is not None
         ended, self.partner = self.partner, None
-        self.status = after(CLUSTER, self.status, Cause.ENDED)
+        self.status = next_status(CLUSTER, self.status, Cause.ENDED)
         self.since = now
         if not ended.moved and self.settings.empty_backoff_s:
-            self.resting[ended.head] = now + 4 * self.settings.empty_backoff_s
+            self.backoff_until[ended.head] = now + 4 * self.settings.empty_backoff_s
         note = {
             "kind": "global_session",
             "at": now,

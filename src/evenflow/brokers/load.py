@@ -10,7 +10,7 @@ from typing import NamedTuple
 RATIOS = ("input", "output", "cpu", "memory")
 
 
-class Memory(NamedTuple):
+class MemoryUse(NamedTuple):
     """Where a broker's memory goes (Eq. 4.11), and how much there is."""
 
     input_queue: float = 0.0
@@ -29,7 +29,7 @@ class Memory(NamedTuple):
         return self.used / self.total if self.total > 0 else 0.0
 
 
-class Change(NamedTuple):
+class LoadChange(NamedTuple):
     """What a broker gains (or loses, below zero): subscriptions, incoming messages per second, output bits per second."""
 
     subscriptions: int
@@ -65,7 +65,7 @@ class Load(NamedTuple):
     >>> load = Load(100, 0.06, 20.0, 10_000.0, 100_000.0, 0.9)
     >>> round(load.input_ratio, 6), load.output_ratio
     (1.2, 0.1)
-    >>> after = load.after(Change(-1, -9.0, -900.0))
+    >>> after = load.after(LoadChange(-1, -9.0, -900.0))
     >>> round(after.input_ratio, 4), after.output_ratio
     (0.6534, 0.091)
     """
@@ -76,7 +76,7 @@ class Load(NamedTuple):
     output_used: float
     output_total: float
     cpu: float = 0.0
-    memory: Memory = Memory()
+    memory: MemoryUse = MemoryUse()
     slope: float = 0.0
     per_bit: float = 0.0
 
@@ -115,8 +115,8 @@ class Load(NamedTuple):
             or self.memory.ratio > threshold
         )
 
-    def after(self, change: Change) -> Load:
-        """Estimate the load after a change (Eq. 4.7 to 4.16).
+    def after(self, change: LoadChange) -> Load:
+        """LoadEstimate the load after a change (Eq. 4.7 to 4.16).
 
         CPU follows the input ratio, scaled: with a backlog it is measured at 1 while the input ratio may be half of it.
         """
@@ -130,7 +130,7 @@ class Load(NamedTuple):
         cpu = self._cpu_after(rate, delay)
         memory = self.memory
         if memory.total:
-            memory = Memory(
+            memory = MemoryUse(
                 memory.input_queue * _over(rate, self.input_rate) * growth,  # Eq. 4.13
                 memory.output_queue * _over(output, self.output_used),  # Eq. 4.14
                 memory.engine * growth,  # Eq. 4.15
@@ -139,7 +139,7 @@ class Load(NamedTuple):
         return Load(n, delay, rate, output, self.output_total, cpu, memory, self.slope, self.per_bit)
 
     def input_ratio_after(self, subscriptions: int, input_rate: float, output: float) -> float:
-        """Estimate the input ratio alone (Eq. 4.7, 4.8): the offload algorithms try thousands of changes."""
+        """LoadEstimate the input ratio alone (Eq. 4.7, 4.8): the offload algorithms try thousands of changes."""
         n, rate = self.n_subs, self.input_rate + input_rate
         if rate <= 0.0:
             return 0.0
@@ -147,7 +147,7 @@ class Load(NamedTuple):
             return rate * self.each * (n + subscriptions) + self.per_bit * max(0.0, self.output_used + output)
         return rate * (self.matching_delay * (n + subscriptions) / n if n else self.slope * subscriptions)
 
-    def exceeds_after(self, change: Change, threshold: float) -> bool:
+    def exceeds_after(self, change: LoadChange, threshold: float) -> bool:
         """Tell whether a change would lift any ratio above a threshold; the same as ``after(change).above(threshold)``."""
         ratio = self.input_ratio_after(change.subscriptions, change.input_rate, change.output)
         if ratio > threshold or self.output_used + change.output > threshold * self.output_total:

@@ -20,11 +20,11 @@ from evenflow.brokers.load import Load
 from evenflow.brokers.subscriber import Connect, Depart, Subscriber
 from evenflow.subscriptions.press import Arrived
 
-SHOWN = (m.Request, m.Reply, m.Announce, m.Done, m.Cancel, m.ClusterRequest, m.ClusterReply, m.ClusterDone)
+TRACED = (m.Request, m.Reply, m.Announce, m.Done, m.Cancel, m.ClusterRequest, m.ClusterReply, m.ClusterDone)
 
 
 @dataclass
-class Mailbox:
+class BrokerMailbox:
     """All brokers and subscribers of a federation.
 
     Parameters
@@ -47,23 +47,23 @@ class Mailbox:
     now: float = 0.0
     messages: int = 0
     _wakes: list[tuple[float, int, str, Any]] = field(default_factory=list)
-    _letters: deque[tuple[str, Any]] = field(default_factory=deque)
+    _events: deque[tuple[str, Any]] = field(default_factory=deque)
     _order: int = 0
 
     def start(self) -> None:
         """Start every broker."""
-        self._letters.extend((name, Started({})) for name in (*self.edges, *self.heads))
+        self._events.extend((name, Started({})) for name in (*self.edges, *self.heads))
         self._drain()
 
     # -- what the driver tells ------------------------------------------------------------------
 
-    def measured(self, broker: str, load: Load | None) -> None:
+    def set_load(self, broker: str, load: Load | None) -> None:
         """Tell a broker its load, or that nothing is known of it: then it judges nothing, and takes nobody."""
         self.edges[broker].handle(m.Measured(load), self.now)
 
-    def sampled(self, broker: str, publications: list[tuple[int, ...]]) -> None:
+    def add_sample(self, broker: str, publications: list[tuple[int, ...]]) -> None:
         """Show a sampling broker what was matched, as subscription numbers."""
-        self._letters.append((broker, Arrived(publications)))
+        self._events.append((broker, Arrived(publications)))
         self._drain()
 
     def run(self, until: float) -> None:
@@ -74,18 +74,18 @@ class Mailbox:
     def step(self, until: float) -> bool:
         """Handle the next wake-up that is due by a time, with all that follows from it; tell whether there was one."""
         if not self._wakes or self._wakes[0][0] > until:
-            self._until(until)
+            self._advance_clock(until)
             return False
         at, _, name, event = heapq.heappop(self._wakes)
-        self._until(at)
-        self._letters.append((name, event))
+        self._advance_clock(at)
+        self._events.append((name, event))
         self._drain()
         return True
 
     def join(self, subscriber: str, key: int, broker: str) -> None:
         """Let a subscriber come to a broker."""
         self.subscribers[subscriber] = Subscriber(key)
-        self._letters.append((subscriber, Connect(broker)))
+        self._events.append((subscriber, Connect(broker)))
         self._drain()
 
     def leave(self, subscriber: str) -> None:
@@ -93,7 +93,7 @@ class Mailbox:
         gone = self.subscribers.pop(subscriber)
         for broker in (gone.home, gone.moving[1] if gone.moving else None):
             if broker is not None:
-                self._letters.append((broker, Received(subscriber, m.Unsubscribe())))
+                self._events.append((broker, Received(subscriber, m.Unsubscribe())))
         self.changed.add(subscriber)
         self._drain()
 
@@ -104,24 +104,24 @@ class Mailbox:
 
     # -- carrying out ---------------------------------------------------------------------------
 
-    def _until(self, now: float) -> None:
+    def _advance_clock(self, now: float) -> None:
         self.now = max(self.now, now)
 
     def _drain(self) -> None:
-        while self._letters:
-            name, event = self._letters.popleft()
+        while self._events:
+            name, event = self._events.popleft()
             edge = self.edges.get(name)
             actor: Any = edge or self.heads.get(name) or self.subscribers.get(name)
             if actor is None:
                 continue  # a subscriber may have gone in the meantime
-            if edge is not None and self.load is not None and _judges(event):
+            if edge is not None and self.load is not None and _needs_load(event):
                 edge.handle(m.Measured(self.load(name)), self.now)
             for command in actor.handle(event, self.now):
-                self._obey(name, command)
+                self._execute(name, command)
             if isinstance(actor, Subscriber):
                 self.changed.add(name)
 
-    def _obey(self, name: str, command: Any) -> None:
+    def _execute(self, name: str, command: Any) -> None:
         kind = type(command)
         if kind is Send:
             self._send(name, command.to, command.message)
@@ -131,7 +131,7 @@ class Mailbox:
         elif kind is Note:
             self.note(command.record)
         elif kind is Depart:
-            self._letters.append((command.broker, Received(name, m.Unsubscribe())))
+            self._events.append((command.broker, Received(name, m.Unsubscribe())))
         elif kind is m.Listen:
             self.listeners.setdefault(m.PIE_LOCAL + command.cluster, set()).add(name)
         elif kind is m.Unlisten:
@@ -144,13 +144,13 @@ class Mailbox:
         if to.startswith((m.PIE_LOCAL, m.PIE_GLOBAL)):
             for listener in sorted(self.listeners.get(to, ())):
                 if listener != sender:
-                    self._letters.append((listener, Received(sender, message)))
+                    self._events.append((listener, Received(sender, message)))
             return
-        if isinstance(message, SHOWN):
-            self.note(self._shown(sender, to, message))
-        self._letters.append((to, Received(sender, message)))
+        if isinstance(message, TRACED):
+            self.note(self._message_record(sender, to, message))
+        self._events.append((to, Received(sender, message)))
 
-    def _shown(self, sender: str, to: str, message: Any) -> dict[str, Any]:
+    def _message_record(self, sender: str, to: str, message: Any) -> dict[str, Any]:
         record: dict[str, Any] = {
             "kind": "broker_message",
             "at": self.now,
@@ -168,6 +168,6 @@ class Mailbox:
         return record
 
 
-def _judges(event: Any) -> bool:
+def _needs_load(event: Any) -> bool:
     """Tell whether a broker needs its load for an event; the coming and going of subscribers does not."""
     return not (isinstance(event, Received) and isinstance(event.message, m.Subscribe | m.Unsubscribe | m.AskMove))

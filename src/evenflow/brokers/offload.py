@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from evenflow.brokers.load import Change, Load
+from evenflow.brokers.load import Load, LoadChange
 
 Algorithm = Literal["input", "match", "output"]
 Covers = Callable[[str, str], bool]
@@ -66,7 +66,7 @@ class Traffic(NamedTuple):
     reducible: float
 
 
-class Sample(NamedTuple):
+class PressSample(NamedTuple):
     """What PRESS saw: how many publications, their rate at the giver, the bits of one message."""
 
     samples: int
@@ -74,12 +74,12 @@ class Sample(NamedTuple):
     message_size: float
 
     def rate(self, bits: int) -> float:
-        """Estimate the rate of the publications in a bit vector (Eq. 4.1)."""
+        """LoadEstimate the rate of the publications in a bit vector (Eq. 4.1)."""
         return self.input_rate * bits.bit_count() / self.samples if self.samples else 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class ReportCard:
     """A report card (section 4.2.1): what one subscription's offload would bring."""
 
     name: str
@@ -122,7 +122,7 @@ class Decision:
 
 
 @dataclass(slots=True)
-class Desk:
+class OffloadState:
     """What an algorithm works on.
 
     Parameters
@@ -145,7 +145,7 @@ class Desk:
 
     giver: Load
     taker: Load
-    sample: Sample
+    sample: PressSample
     limits: Limits
     overloaded: bool
     candidates: dict[str, Candidate]
@@ -188,7 +188,7 @@ class Desk:
     # -- report cards ---------------------------------------------------------------------------
 
     def traffic(self, candidate: Candidate) -> Traffic:
-        """Estimate a candidate's rates from the sample (Eq. 4.1 to 4.5)."""
+        """LoadEstimate a candidate's rates from the sample (Eq. 4.1 to 4.5)."""
         rate, bits = self.sample.rate, candidate.bits
         return Traffic(rate(bits), rate(bits & ~self.known), rate(bits & self.alone))
 
@@ -205,21 +205,21 @@ class Desk:
             low, high = (middle, high) if fits else (low, middle - 1)
         return low
 
-    def gain(self, candidate: Candidate, number: int, traffic: Traffic | None = None) -> Change:
+    def gain(self, candidate: Candidate, number: int, traffic: Traffic | None = None) -> LoadChange:
         """Say what the acceptor gains with so many subscribers of a subscription."""
         traffic = traffic or self.traffic(candidate)
-        return Change(number, traffic.added, number * traffic.rate * self.sample.message_size)
+        return LoadChange(number, traffic.added, number * traffic.rate * self.sample.message_size)
 
-    def loss(self, candidate: Candidate, number: int, traffic: Traffic | None = None) -> Change:
+    def loss(self, candidate: Candidate, number: int, traffic: Traffic | None = None) -> LoadChange:
         """Say what the giver loses; its incoming rate falls only if all subscribers go."""
         traffic = traffic or self.traffic(candidate)
         reduced = traffic.reducible if number == candidate.subscribers else 0.0
-        return Change(-number, -reduced, -number * traffic.rate * self.sample.message_size)
+        return LoadChange(-number, -reduced, -number * traffic.rate * self.sample.message_size)
 
-    def card(self, candidate: Candidate, number: int, difference: float, traffic: Traffic | None = None) -> Card:
+    def card(self, candidate: Candidate, number: int, difference: float, traffic: Traffic | None = None) -> ReportCard:
         """Write the report card."""
         rate, added, reducible = traffic or self.traffic(candidate)
-        return Card(
+        return ReportCard(
             candidate.name,
             number,
             difference,
@@ -298,7 +298,7 @@ def fewest(most: int, even: Callable[[int], bool | None]) -> int:
     return found
 
 
-def choose(cards: list[Card], before: float, *, overloaded: bool) -> Card | None:
+def choose(cards: list[ReportCard], before: float, *, overloaded: bool) -> ReportCard | None:
     """Choose a card by its load difference (Figures 4.2 and 4.3).
 
     Parameters

@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from evenflow.brokers.load import Load
-from evenflow.brokers.offload import Candidate, Decision, Desk
+from evenflow.brokers.offload import Candidate, Decision, OffloadState
 
-WORTH = 1e-4  # of the sum of squares that a pick must bring; less is not worth a subscriber's trouble
+MIN_GAIN = 1e-4  # of the sum of squares that a pick must bring; less is not worth a subscriber's trouble
 Floats = npt.NDArray[np.float64]
 Vector = tuple[float, float, float]
 
 
-class Columns(NamedTuple):
+class CandidateColumns(NamedTuple):
     """The candidates as arrays: subscribers, the three rates of `Traffic`."""
 
     subscribers: Floats
@@ -30,32 +30,34 @@ class Columns(NamedTuple):
     reducible: Floats
 
 
-class Rounds:
+class JointOffload:
     """What stays the same from pick to pick: who the candidates were, and which publications each matches."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
-        self.candidates = sorted(desk.candidates.values(), key=lambda one: one.name)
+    def __init__(self, state: OffloadState) -> None:
+        self.state = state
+        self.candidates = sorted(state.candidates.values(), key=lambda one: one.name)
         self.left = np.ones(len(self.candidates), dtype=bool)
         self.matched = np.array([self._row(one.bits) for one in self.candidates])
         self.subscribers = np.array([float(one.subscribers) for one in self.candidates])
 
     def _row(self, bits: int) -> Floats:
-        size = self.desk.sample.samples
+        size = self.state.sample.samples
         raw = np.frombuffer(bits.to_bytes(size // 8 + 1, "little"), dtype=np.uint8)
         return np.unpackbits(raw, bitorder="little")[:size].astype(np.float64)
 
-    def columns(self) -> Columns:
-        """Estimate the rates of all candidates (see `Desk.traffic`)."""
-        desk, sample = self.desk, self.desk.sample
-        masks = np.stack([self._row(-1 & ((1 << sample.samples) - 1) & bits) for bits in (-1, ~desk.known, desk.alone)])
+    def columns(self) -> CandidateColumns:
+        """LoadEstimate the rates of all candidates (see `OffloadState.traffic`)."""
+        state, sample = self.state, self.state.sample
+        masks = np.stack(
+            [self._row(-1 & ((1 << sample.samples) - 1) & bits) for bits in (-1, ~state.known, state.alone)]
+        )
         per = sample.input_rate / sample.samples if sample.samples else 0.0
         rates = self.matched @ masks.T * per
-        return Columns(self.subscribers, rates[:, 0], rates[:, 1], rates[:, 2])
+        return CandidateColumns(self.subscribers, rates[:, 0], rates[:, 1], rates[:, 2])
 
     def best(self, below: float) -> tuple[float, int, str] | None:
         """Find the pick that leaves the least unevenness, if it is less than ``below``."""
-        numbers, scores = best_numbers(self.desk, self.columns())
+        numbers, scores = best_numbers(self.state, self.columns())
         scores[~self.left] = np.inf
         found: tuple[float, int, str] | None = None
         for place in np.argsort(scores, kind="stable").tolist():
@@ -70,54 +72,54 @@ class Rounds:
 
     def _fitting(self, one: Candidate, number: int, score: float) -> tuple[float, int, str] | None:
         """Take as many as the acceptor can hold."""
-        most = self.desk.most(one)
+        most = self.state.most(one)
         if number <= most:
             return score, number, one.name
-        return (unevenness(self.desk, one, most), most, one.name) if most else None
+        return (unevenness(self.state, one, most), most, one.name) if most else None
 
     def take(self, name: str, number: int) -> None:
         """Pick."""
         self.left[next(i for i, one in enumerate(self.candidates) if one.name == name)] = False
-        self.desk.take(name, number, "even")
+        self.state.take(name, number, "even")
 
 
-def offload_even(desk: Desk) -> Decision:
+def offload_even(state: OffloadState) -> Decision:
     """Decide a joint offload: the best pick, again and again, until none is worth it."""
-    if not desk.candidates:
-        return desk.decision()
-    rounds = Rounds(desk)
-    now = sum(d * d for d in _differences(desk, desk.giver, desk.taker))
-    while (best := rounds.best(now - WORTH)) is not None:
+    if not state.candidates:
+        return state.decision()
+    rounds = JointOffload(state)
+    now = sum(d * d for d in _differences(state, state.giver, state.taker))
+    while (best := rounds.best(now - MIN_GAIN)) is not None:
         now = best[0]
         rounds.take(best[2], best[1])
-    return desk.decision()
+    return state.decision()
 
 
-def _differences(desk: Desk, giver: Load, taker: Load) -> Vector:
+def _differences(state: OffloadState, giver: Load, taker: Load) -> Vector:
     return (
         giver.input_ratio - taker.input_ratio,
         giver.output_ratio - taker.output_ratio,
-        (giver.matching_delay - taker.matching_delay) / desk.limits.normalization,
+        (giver.matching_delay - taker.matching_delay) / state.limits.normalization,
     )
 
 
-def unevenness(desk: Desk, one: Candidate, number: int) -> float:
+def unevenness(state: OffloadState, one: Candidate, number: int) -> float:
     """Give the sum of squares that a pick would leave."""
-    giver, taker = desk.giver.after(desk.loss(one, number)), desk.taker.after(desk.gain(one, number))
-    return sum(d * d for d in _differences(desk, giver, taker))
+    giver, taker = state.giver.after(state.loss(one, number)), state.taker.after(state.gain(one, number))
+    return sum(d * d for d in _differences(state, giver, taker))
 
 
-def best_numbers(desk: Desk, columns: Columns) -> tuple[Floats, Floats]:
+def best_numbers(state: OffloadState, columns: CandidateColumns) -> tuple[Floats, Floats]:
     """Find for every candidate the number of subscribers that evens most, and what it leaves.
 
     The differences are linear in the number, but for the last subscriber, with whom the giver's incoming rate falls;
     so the sum of squares is a parabola, and a number beside its lowest point or the last subscriber is best.
     """
-    giver, taker = desk.giver, desk.taker
+    giver, taker = state.giver, state.taker
     rate_in = taker.input_rate + columns.added
-    output = columns.rate * desk.sample.message_size  # of one subscriber
+    output = columns.rate * state.sample.message_size  # of one subscriber
     naming = giver.per_bit * output, taker.per_bit * output  # the engine's time for it
-    start, scale = _differences(desk, giver, taker), desk.limits.normalization
+    start, scale = _differences(state, giver, taker), state.limits.normalization
     given, taken = giver.per_bit * giver.output_used, taker.per_bit * taker.output_used
     begin = giver.input_ratio - (rate_in * taker.base_delay + taken)
     per_message = _each_message(naming[0], giver.input_rate) + _each_message(naming[1], rate_in)

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, get_args
 
 from evenflow import strict_json
-from evenflow.brokers.decide import decide
-from evenflow.brokers.load import Load, Memory
-from evenflow.brokers.offload import Algorithm, Candidate, Decision, Desk, Limits, Sample, relations
+from evenflow.brokers.load import Load, MemoryUse
+from evenflow.brokers.offload import Algorithm, Candidate, Decision, Limits, OffloadState, PressSample, relations
+from evenflow.brokers.offload_published import decide
 from evenflow.errors import BadInput, nearest
 from evenflow.subscriptions.language import LanguageError, parse_subscription
 from evenflow.subscriptions.normal import Normal, form_covers, normalize
@@ -45,15 +45,15 @@ KEYS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 
 
-def read(data: bytes, where: str) -> tuple[Algorithm, Desk]:
+def read(data: bytes, where: str) -> tuple[Algorithm, OffloadState]:
     """Read an offload case; the file is the case itself or an object that has it as ``input``."""
     return _Reader(where).case(_parse(data, where))
 
 
 def answer(data: bytes, where: str) -> dict[str, Any]:
     """Read a case and decide it, in the shape that ``--json`` prints."""
-    algorithm, desk = read(data, where)
-    return as_json(decide(algorithm, desk))
+    algorithm, state = read(data, where)
+    return as_json(decide(algorithm, state))
 
 
 def as_json(decision: Decision) -> dict[str, Any]:
@@ -91,8 +91,8 @@ class _Reader:
     def __init__(self, where: str) -> None:
         self.where = where
 
-    def case(self, found: Any) -> tuple[Algorithm, Desk]:
-        """Check everything and lay the desk out."""
+    def case(self, found: Any) -> tuple[Algorithm, OffloadState]:
+        """Check everything and lay the state out."""
         found = self.keys(found, "", "case")
         algorithm = found["algorithm"]
         if algorithm not in get_args(Algorithm):
@@ -103,7 +103,7 @@ class _Reader:
         names, candidates, forms = self.subscriptions(found["subscriptions"], sample.samples)
         css_forms, known = self.css(found["accepting_css"], sample.samples)
         above = relations(names, lambda a, b: form_covers(forms[a], forms[b]))
-        desk = Desk(
+        state = OffloadState(
             self.broker(found["offloading"], "offloading"),
             self.broker(found["accepting"], "accepting"),
             sample,
@@ -114,7 +114,7 @@ class _Reader:
             known,
             {name for name in names if any(form_covers(form, forms[name]) for form in css_forms)},
         )
-        return algorithm, desk
+        return algorithm, state
 
     def refuse(self, given: str, allowed: str, place: str) -> NoReturn:
         """Say what is wrong and where."""
@@ -162,9 +162,9 @@ class _Reader:
             normalization,
         )
 
-    def sample(self, found: Any) -> Sample:
+    def sample(self, found: Any) -> PressSample:
         found = self.keys(found, "press", "press")
-        return Sample(
+        return PressSample(
             self.whole(found, "samples", "press"),
             self.number(found, "input_rate", "press"),
             self.number(found, "message_size", "press"),
@@ -172,10 +172,10 @@ class _Reader:
 
     def broker(self, found: Any, place: str) -> Load:
         found = self.keys(found, "broker", place)
-        memory = Memory()
+        memory = MemoryUse()
         if "memory" in found:
             inner = self.keys(found["memory"], "memory", f"{place}.memory")
-            memory = Memory(**{key: self.number(inner, key, f"{place}.memory") for key in inner})
+            memory = MemoryUse(**{key: self.number(inner, key, f"{place}.memory") for key in inner})
         return Load(
             self.whole(found, "n_subs", place),
             self.number(found, "matching_delay", place),

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 from evenflow.actor import Received, Send, Started, Wake, Woken
 
 Kind = Literal["publisher", "subscriber", "control"]
-SAY_S = 10.0  # how often a broker repeats its role, and sends clients on that have to go
+REPEAT_S = 10.0  # how often a broker repeats its role, and sends clients on that have to go
 
 
 class Role(IntEnum):
@@ -84,7 +84,7 @@ class Peer:
             self.neighbours.setdefault(event.to, Role.NONE)
             return self._settle(tell=True)
         if isinstance(event, Started | Woken):
-            return [Wake(now + SAY_S, "peer"), *self._settle(tell=True)]
+            return [Wake(now + REPEAT_S, "peer"), *self._settle(tell=True)]
         if not isinstance(event, Received):
             return []
         match event.message:
@@ -93,7 +93,7 @@ class Peer:
                 self.neighbours[event.sender] = max(role, known or Role.NONE)
                 return self._settle(tell=known is None)
             case Attach(kind):
-                to = self._elsewhere(kind)
+                to = self._redirect_target(kind)
                 if to is not None:
                     return [Send(event.sender, Redirect(to))]
                 self.clients[event.sender] = kind
@@ -110,10 +110,10 @@ class Peer:
         elif Role.HEAD in self.neighbours.values():
             self.role = Role.EDGE
         said = [Send(near, RoleIs(self.role)) for near in self.neighbours] if tell or self.role is not before else []
-        moves = ((client, self._elsewhere(kind)) for client, kind in self.clients.items())
+        moves = ((client, self._redirect_target(kind)) for client, kind in self.clients.items())
         return [*said, *(Send(client, Redirect(to)) for client, to in moves if to is not None)]
 
-    def _elsewhere(self, kind: Kind) -> str | None:
+    def _redirect_target(self, kind: Kind) -> str | None:
         """Say where a client of this kind belongs, if not here; what controls stays where it is."""
         if kind == "publisher" and self.role is Role.EDGE:
             return next(iter(self.neighbours))
@@ -155,12 +155,12 @@ class Client:
         return []
 
 
-def settled(links: Iterable[tuple[str, str]]) -> dict[str, Role]:
+def roles_of(links: Iterable[tuple[str, str]]) -> dict[str, Role]:
     """Let brokers join one after the other, each connecting to an earlier one, and give the roles that come of it.
 
     Examples
     --------
-    >>> {name: role.name for name, role in settled([("B1", "B0"), ("B2", "B0"), ("B3", "B2")]).items()}
+    >>> {name: role.name for name, role in roles_of([("B1", "B0"), ("B2", "B0"), ("B3", "B2")]).items()}
     {'B1': 'EDGE', 'B0': 'HEAD', 'B2': 'HEAD', 'B3': 'EDGE'}
     """
     peers: dict[str, Peer] = {}

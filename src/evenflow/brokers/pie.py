@@ -75,7 +75,7 @@ class PieWriter:
         return [abs(new - old) > bound for new, old, bound in zip(indices, self._last, bounds, strict=True)]
 
 
-class Entry(NamedTuple):
+class PieEntry(NamedTuple):
     """What is known about another broker or cluster."""
 
     name: str
@@ -92,18 +92,18 @@ class PieBoard:
     """Remembers the newest message of each sender for three generation periods."""
 
     keep_s: float
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, PieEntry] = field(default_factory=dict)
 
     def read(self, pie: Pie, now: float) -> None:
         """Take in a message; indices that it leaves out are as they were."""
         old = self.entries.get(pie.broker)
         known = old.indices if old else Indices(0.0, 0.0, 0.0)
         indices = Indices(*(old if new is None else new for old, new in zip(known, pie.indices, strict=True)))
-        self.entries[pie.broker] = Entry(
+        self.entries[pie.broker] = PieEntry(
             pie.broker, pie.cluster, pie.status, indices, pie.balanced, pie.speed or (old.speed if old else 0.0), now
         )
 
-    def known(self, now: float) -> list[Entry]:
+    def current(self, now: float) -> list[PieEntry]:
         """Give what has not expired, by name."""
         for name in [name for name, entry in self.entries.items() if now - entry.at > self.keep_s]:
             del self.entries[name]

@@ -11,7 +11,7 @@ from evenflow.errors import BadInput
 
 
 @dataclass(frozen=True, slots=True)
-class Balancing:
+class BrokerSettings:
     """The parameters of the load balancer.
 
     Parameters

@@ -44,14 +44,14 @@ CLUSTER: Mapping[tuple[Status, Cause], Status] = {
 }
 
 
-def after(table: Mapping[tuple[Status, Cause], Status], status: Status, cause: Cause) -> Status:
+def next_status(table: Mapping[tuple[Status, Cause], Status], status: Status, cause: Cause) -> Status:
     """Give the next status; what the table does not name changes nothing.
 
     Examples
     --------
-    >>> after(LOCAL, Status.OK, Cause.OVERLOADED)
+    >>> next_status(LOCAL, Status.OK, Cause.OVERLOADED)
     <Status.NA: 'N/A'>
-    >>> after(LOCAL, Status.BUSY, Cause.OVERLOADED)
+    >>> next_status(LOCAL, Status.BUSY, Cause.OVERLOADED)
     <Status.BUSY: 'BUSY'>
     """
     return table.get((status, cause), status)

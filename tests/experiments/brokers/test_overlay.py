@@ -7,17 +7,17 @@ import pytest
 from evenflow.actor import Received
 from evenflow.brokers import messages as m
 from evenflow.brokers.catalogue import Catalogue
-from evenflow.experiments.brokers.data_path import Model
+from evenflow.experiments.brokers.data_path import BrokerModel
 from evenflow.experiments.brokers.delivery import count_deliveries
-from evenflow.experiments.brokers.overlay import Federation, Spec
+from evenflow.experiments.brokers.overlay import BrokerSpec, Overlay
 from evenflow.subscriptions.language import parse_subscription
 
 SPECS = (
-    Spec("B10", "B10", None, 2000, 32, 10),
-    Spec("B11", "B10", "B10", 10, 32, 10),  # so slow that its queue grows
-    Spec("B12", "B10", "B10", 1000, 32, 10),
-    Spec("B20", "B20", None, 2000, 32, 10),
-    Spec("B21", "B20", "B20", 1000, 32, 10),
+    BrokerSpec("B10", "B10", None, 2000, 32, 10),
+    BrokerSpec("B11", "B10", "B10", 10, 32, 10),  # so slow that its queue grows
+    BrokerSpec("B12", "B10", "B10", 1000, 32, 10),
+    BrokerSpec("B20", "B20", None, 2000, 32, 10),
+    BrokerSpec("B21", "B20", "B20", 1000, 32, 10),
 )
 END = 150.0
 
@@ -27,7 +27,7 @@ def world():
     """Two clusters, two messages per second until 120 s, one subscriber at the slow broker from 5 s on."""
     catalogue = Catalogue()
     key = catalogue.key(parse_subscription("[class,eq,'A']"))
-    sim = Federation(1, SPECS, (("B10", "B20"),), catalogue, ((key,),), END, model=Model(per_subscription=0.4))
+    sim = Overlay(1, SPECS, (("B10", "B20"),), catalogue, ((key,),), END, model=BrokerModel(per_subscription=0.4))
     sim.publish([0.5 * n for n in range(2, 240)], [0] * 238)
     sim.start({})
     sim.at(0.0, lambda: sim.advertise("P", "[class,eq,'A']"))
@@ -51,7 +51,7 @@ def outcome(sim):
 
 def test_a_subscriber_that_stays_gets_everything(world):
     assert outcome(world) == (0, 0)
-    assert list(world.service.stays) == [("S", "B11")]
+    assert list(world.service.periods) == [("S", "B11")]
 
 
 def test_a_move_away_from_a_backlog_loses_nothing(world):
@@ -85,9 +85,9 @@ def test_a_path_behind_a_cut_is_not_promised_before_it_is_set(world):
     world.at(25.0, lambda: world.partition(("B20", "B21"), 60.0))
     move(world, 30.0, "B11", "B21")
     world.run(until=50.0)
-    assert world.service.stays["S", "B21"].path == -1
+    assert world.service.periods["S", "B21"].path == -1
     assert outcome(world) == (0, 0)
-    assert world.service.stays["S", "B21"].path > 0
+    assert world.service.periods["S", "B21"].path > 0
 
 
 def test_a_crashed_broker_comes_back_empty(world):

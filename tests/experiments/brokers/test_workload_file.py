@@ -1,4 +1,4 @@
-"""Workload files of section 5.1."""
+"""QuoteWorkload files of section 5.1."""
 
 from __future__ import annotations
 

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from evenflow.brokers.settings import EVEN, Balancing
+from evenflow.brokers.settings import EVEN, BrokerSettings
 from evenflow.errors import BadInput
 from evenflow.experiments.brokers.live_trial import draw, rounded, shuffled
 from evenflow.experiments.brokers.quotes import quotes
 from evenflow.spark.brokers.meter import WINDOW
 from evenflow.spark.brokers.plane import brokers, scaled
-from evenflow.spark.brokers.subscribers import Register
+from evenflow.spark.brokers.subscribers import SubscriptionSource
 from evenflow.subscriptions.language import parse_subscription
 from evenflow.subscriptions.matching import Index
 
@@ -41,7 +41,7 @@ def run(spark, market, tmp_path_factory):
     records = []
     live = brokers(
         frame, str(rules), 4, 2, place=place / "run", entry="B1.1", trace=records.append, engine="numpy",
-        settings=Balancing(**EVEN, press_samples=30), clock=lambda seen: 15.0 * seen / ROWS,
+        settings=BrokerSettings(**EVEN, press_samples=30), clock=lambda seen: 15.0 * seen / ROWS,
     )  # fmt: skip
     # What a lane measures depends on the machine; here delays are what the number of subscribers makes of them.
     measured = live.meter.load
@@ -88,7 +88,7 @@ def test_everybody_is_on_one_lane_and_the_lanes_share(run):
     shares = Counter(live.where.values())
     assert shares["B1.1"] < 350
     assert sum(shares.values()) == 399
-    (fault,) = live.register.faults
+    (fault,) = live.subscriptions.faults
     assert fault.startswith("2: expected +id, a tab and a subscription, or -id")
 
 
@@ -137,7 +137,7 @@ def test_a_driver_that_died_goes_on_where_the_last_batch_had_everybody(run, spar
     before = log.stat().st_size
     with log.open("a") as torn:  # a move that was never pinned, half written
         torn.write("-5\n+nobody\t[class,eq,'STO")
-    rules = old.register.source
+    rules = old.subscriptions.source
     (rules / "3").write_text("+late\t[class,eq,'STOCK']\n-7\n")
     new = brokers(old.publications, str(rules), 4, 2, place=old.place, settings=None, entry="B2.2", engine="numpy")
     assert new.where == old.pinned_where
@@ -162,20 +162,22 @@ def test_bad_input_is_refused(spark, tmp_path):
     with pytest.raises(BadInput, match=r"B9\.9"):
         brokers(frame, str(tmp_path), 4, 2, place=tmp_path, entry="B9.9")
     with pytest.raises(BadInput, match="id and subscription"):
-        Register(frame).changes()
+        SubscriptionSource(frame).changes()
 
 
 def test_a_register_of_a_frame_is_read_once(spark):
-    register = Register(spark.createDataFrame([(7, "[x,>,1]"), (8, "[x")], "id int, subscription string"))
-    assert list(register.changes()) == ["7"]
-    assert register.changes() == {}
-    assert len(register.faults) == 1
+    subscriptions = SubscriptionSource(
+        spark.createDataFrame([(7, "[x,>,1]"), (8, "[x")], "id int, subscription string")
+    )
+    assert list(subscriptions.changes()) == ["7"]
+    assert subscriptions.changes() == {}
+    assert len(subscriptions.faults) == 1
 
 
 def test_intervals_are_scaled():
-    short = scaled(Balancing(), 0.01)
+    short = scaled(BrokerSettings(), 0.01)
     assert (short.local_pie_s, short.stable_s, short.normalization_s) == pytest.approx((0.3, 0.3, 0.001))
-    assert short.local_ratio == Balancing().local_ratio
+    assert short.local_ratio == BrokerSettings().local_ratio
 
 
 def test_subscriptions_are_round(market):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evenflow.brokers.settings import EVEN, Balancing
+from evenflow.brokers.settings import EVEN, BrokerSettings
 from evenflow.spark.brokers.plane import Brokers
 from evenflow.subscriptions.language import parse_subscription
 
@@ -16,7 +16,7 @@ SYMBOLS = [f"S{n}" for n in range(60)]
 ROWS = 200
 
 
-class Register:
+class SubscriptionSource:
     """Whoever joins, before the next batch."""
 
     def __init__(self):
@@ -42,7 +42,7 @@ class Lanes(Brokers):
         first = len(self.texts)
         for number in range(first, first + count):
             text = f"[symbol,eq,'{self.draw.choice(SYMBOLS)}']"
-            self.register.waiting[str(number)] = (parse_subscription(text), text)
+            self.subscriptions.waiting[str(number)] = (parse_subscription(text), text)
 
     def step(self, rows=ROWS):
         """Run a batch: all subscribers on one lane would keep it busy twice over."""
@@ -51,7 +51,7 @@ class Lanes(Brokers):
         published = [self.draw.choice(SYMBOLS) for _ in range(rows)]
         seen, self.lists = {}, {}
         for name in self.edges:
-            here = Counter(self.symbol_of[key] for key in self.mailbox.edges[name].book.key_of.values())
+            here = Counter(self.symbol_of[key] for key in self.mailbox.edges[name].subscribers.key_of.values())
             mine = [symbol for symbol in published if here[symbol]]
             if mine:
                 found = sum(here[symbol] for symbol in mine)
@@ -77,8 +77,8 @@ def lanes(tmp_path):
 
     def make(brokers=4, **more):
         live = Lanes(
-            None, Register(), brokers, 2, place=tmp_path / str(len(records)), entry="B1.1", mbps=100.0,
-            settings=Balancing(**EVEN), trace=records.append,
+            None, SubscriptionSource(), brokers, 2, place=tmp_path / str(len(records)), entry="B1.1", mbps=100.0,
+            settings=BrokerSettings(**EVEN), trace=records.append,
         )  # fmt: skip
         live.records = records
         return live.begin(**{"seed": 1, "subscribers": 2000, "batch_s": 15.0, **more})

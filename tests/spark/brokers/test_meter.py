@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.spark.brokers.meter import SWIFT, UNSURE, WINDOW, Meter
+from evenflow.spark.brokers.meter import SETTLE_BATCHES, SPEED_PERCENTILE, WINDOW, LaneMeter
 
 SAMPLE = {"publications": 100, "cpu_us": 2_000_000, "bytes": 1000, "memory": 7, "deliveries": 5}
 
 
 @pytest.fixture
 def meter():
-    return Meter(["a", "b"], {"a": 10, "b": 10}.__getitem__, 1e6, 1e9)
+    return LaneMeter(["a", "b"], {"a": 10, "b": 10}.__getitem__, 1e6, 1e9)
 
 
 @pytest.mark.parametrize("batches", [1, 3, WINDOW, WINDOW + 5])
@@ -27,7 +27,7 @@ def test_rate_and_delay_are_those_of_the_batches_that_count(meter, batches):
 def test_what_was_before_a_lane_began_anew_does_not_count(meter):
     for batch in range(1, 6):
         meter.read({"a": SAMPLE, "b": SAMPLE}, 10.0 * batch)
-    meter.begin_anew("a")
+    meter.reset("a")
     for now in (60.0, 70.0):
         loads = meter.read({"a": {**SAMPLE, "cpu_us": 8_000_000}, "b": SAMPLE}, now)
     assert loads["a"].input_ratio == pytest.approx(0.8)
@@ -37,7 +37,7 @@ def test_a_machine_that_is_slower_for_a_while_moves_no_lane_away_from_another(me
     slow = {**SAMPLE, "cpu_us": 5_000_000}
     for batch in range(1, 7):
         meter.read({"a": SAMPLE, "b": SAMPLE}, 10.0 * batch)
-    meter.begin_anew("a")
+    meter.reset("a")
     for batch in range(7, 10):
         loads = meter.read({"a": slow, "b": slow}, 10.0 * batch)
     assert loads["a"].input_ratio == pytest.approx(loads["b"].input_ratio)
@@ -46,7 +46,7 @@ def test_a_machine_that_is_slower_for_a_while_moves_no_lane_away_from_another(me
 def test_an_unsure_lane_is_no_more_than_half_slower_than_the_others(meter):
     for batch in range(1, 4):
         meter.read({"a": SAMPLE, "b": SAMPLE}, 10.0 * batch)
-    meter.begin_anew("a", UNSURE)
+    meter.reset("a", SETTLE_BATCHES)
     seen = [meter.read({"a": {**SAMPLE, "cpu_us": 20_000_000}, "b": SAMPLE}, 10.0 * n)["a"] for n in range(4, 8)]
     assert [load.input_ratio for load in seen] == pytest.approx([0.3, 0.3, 2.0, 2.0])
 
@@ -61,14 +61,14 @@ def test_one_batch_that_took_long_changes_nothing(meter):
 def test_after_a_move_some_batches_do_not_say_for_sure(meter):
     def after(name):
         meter.read({"a": SAMPLE}, meter.now + 10.0)
-        return meter.sure(name)
+        return meter.is_settled(name)
 
     assert after("a")
-    meter.begin_anew("a", UNSURE)
-    assert not meter.sure("a")
-    meter.begin_anew("a")  # somebody joins: measured anew, but not unsure for longer
-    assert [after("a") for _ in range(UNSURE + 2)] == [False] * (UNSURE - 1) + [True] * 3
-    assert meter.sure("b")
+    meter.reset("a", SETTLE_BATCHES)
+    assert not meter.is_settled("a")
+    meter.reset("a")  # somebody joins: measured anew, but not unsure for longer
+    assert [after("a") for _ in range(SETTLE_BATCHES + 2)] == [False] * (SETTLE_BATCHES - 1) + [True] * 3
+    assert meter.is_settled("b")
 
 
 def test_a_small_batch_counts_little(meter):
@@ -96,5 +96,5 @@ def test_a_lane_that_became_slow_for_good_is_seen_within_a_window(meter):
         meter.read({"a": SAMPLE}, 10.0 * batch)
     later = {"a": {**SAMPLE, "cpu_us": 4_000_000}}
     seen = [meter.read(later, 10.0 * batch)["a"].input_ratio for batch in range(WINDOW + 1, 2 * WINDOW + 1)]
-    late = next(n for n in range(1, WINDOW + 1) if (WINDOW - n) / WINDOW < SWIFT) - 1
+    late = next(n for n in range(1, WINDOW + 1) if (WINDOW - n) / WINDOW < SPEED_PERCENTILE) - 1
     assert seen == pytest.approx([0.2] * late + [0.4] * (WINDOW - late))

@@ -10,7 +10,7 @@ from evenflow.errors import BadInput
 from evenflow.experiments.brokers.workload_file import read_workload
 from evenflow.experiments.triggers.graph import read_graph
 from evenflow.spark.brokers.plane import Brokers
-from evenflow.spark.brokers.subscribers import Register
+from evenflow.spark.brokers.subscribers import SubscriptionSource
 from evenflow.spark.matching.subscription_log import LiveIndex, current_version, line_of, read_changes, read_line
 from evenflow.subscriptions.language import parse_subscription
 
@@ -49,7 +49,7 @@ def test_an_index_holds_who_the_lines_leave(tmp_path_factory, changes):
 
 
 class Waiting:
-    """A register whose changes are set by hand."""
+    """A source whose changes are set by hand."""
 
     def __init__(self, changes):
         self.changed = changes
@@ -60,8 +60,8 @@ class Waiting:
         return {name: None if text is None else (parse_subscription(text), text) for name, text in found.items()}
 
 
-def federation(place, register) -> Brokers:
-    return Brokers(None, register, brokers=2, clusters=1, place=place, settings=None, entry="B1.1", engine="numpy")
+def federation(place, source) -> Brokers:
+    return Brokers(None, source, brokers=2, clusters=1, place=place, settings=None, entry="B1.1", engine="numpy")
 
 
 def on_lane(made: Brokers) -> list[tuple[str, str]]:
@@ -98,7 +98,7 @@ def test_subscribers_survive_the_end_of_a_driver(tmp_path_factory, texts):
 def test_another_subscription_of_the_same_id_takes_effect_on_the_same_lane(tmp_path):
     made = federation(tmp_path, Waiting({"one": "[volume,>,5]"}))
     made._admit()
-    made.register.changed = {"one": "[volume,>,900]"}
+    made.subscriptions.changed = {"one": "[volume,>,900]"}
     made._admit()
     place = made.place / "lanes" / "B1.1"
     lines = (place / made._log_name).read_bytes().split(b"\n")[:-1]
@@ -123,14 +123,14 @@ def test_a_fault_in_an_array_says_where():
 
 def test_what_a_directory_has_is_registered_with_its_line_ends(tmp_path):
     (tmp_path / "1").write_text(line_of("a\tb", GHOST) + "+victim\t[volume,>,5]\n")
-    assert {name: change and change[1] for name, change in Register(tmp_path).changes().items()} == {
+    assert {name: change and change[1] for name, change in SubscriptionSource(tmp_path).changes().items()} == {
         "a\tb": GHOST,
         "victim": "[volume,>,5]",
     }
 
 
 class Frame:
-    """What a register asks of a DataFrame."""
+    """What a source asks of a DataFrame."""
 
     columns = ("id", "subscription")
 
@@ -147,10 +147,10 @@ class Frame:
 def test_a_frame_without_ids_or_with_one_twice_is_refused_and_a_missing_subscription_is_told(caplog):
     for rows, said in (((None, "[a,>,1]"),), "a null id"), ((("x", "[a,>,1]"), ("x", "[a,>,2]")), "the id 'x' twice"):
         with pytest.raises(BadInput, match=said):
-            Register(Frame(*rows)).changes()
-    register = Register(Frame(("x", None), ("y", "[a,>,1]")))
-    assert list(register.changes()) == ["y"]
-    assert register.faults == ["x: no subscription"]
+            SubscriptionSource(Frame(*rows)).changes()
+    source = SubscriptionSource(Frame(("x", None), ("y", "[a,>,1]")))
+    assert list(source.changes()) == ["y"]
+    assert source.faults == ["x: no subscription"]
     assert "left out: x: no subscription" in caplog.text
 
 

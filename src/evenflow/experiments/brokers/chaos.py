@@ -13,27 +13,27 @@ from typing import Any
 
 from evenflow.brokers.edge import EdgeBroker
 from evenflow.brokers.head import HeadActor
-from evenflow.brokers.settings import EVEN, Balancing
-from evenflow.brokers.trace_records import Retelling
-from evenflow.experiments.brokers.data_path import Model
+from evenflow.brokers.session_trace import SessionTrace
+from evenflow.brokers.settings import EVEN, BrokerSettings
+from evenflow.experiments.brokers.data_path import BrokerModel
 from evenflow.experiments.brokers.delivery import count_deliveries
-from evenflow.experiments.brokers.overlay import Federation, Spec
-from evenflow.experiments.brokers.workload import Workload, advertisement, build
+from evenflow.experiments.brokers.overlay import BrokerSpec, Overlay
+from evenflow.experiments.brokers.workload import QuoteWorkload, advertisement, build
 from evenflow.experiments.registry import Experiment, TraceWriter
 from evenflow.experiments.settings import setting
 from evenflow.sim.network import Network
 
 SPECS = (
-    Spec("B10", "B10", None, 2000, 32, 10),
-    Spec("B11", "B10", "B10", 100, 32, 0.5),
-    Spec("B12", "B10", "B10", 300, 32, 1),
-    Spec("B20", "B20", None, 2000, 32, 10),
-    Spec("B21", "B20", "B20", 200, 32, 1),
-    Spec("B22", "B20", "B20", 400, 32, 2),
+    BrokerSpec("B10", "B10", None, 2000, 32, 10),
+    BrokerSpec("B11", "B10", "B10", 100, 32, 0.5),
+    BrokerSpec("B12", "B10", "B10", 300, 32, 1),
+    BrokerSpec("B20", "B20", None, 2000, 32, 10),
+    BrokerSpec("B21", "B20", "B20", 200, 32, 1),
+    BrokerSpec("B22", "B20", "B20", 400, 32, 2),
 )
 EDGES = tuple(spec.name for spec in SPECS if spec.head)
 PEACE_S = 900.0  # without faults, in which everything must come to an end
-QUICK = Balancing(  # a tenth of the published intervals, so that a run has many sessions
+QUICK = BrokerSettings(  # a tenth of the published intervals, so that a run has many sessions
     local_pie_s=5.0, global_pie_s=10.0, press_samples=10, press_timeout_s=8.0, stable_s=5.0, stable_window_s=10.0,
     local_detect_s=(3.0, 6.0), global_detect_s=(8.0, 12.0), migration_timeout_s=2.0, reply_timeout_s=3.0, quiet_s=60.0,
     global_ratio=0.1, global_delay=0.1,
@@ -72,7 +72,7 @@ class Chaos:
         self.records: list[Mapping[str, Any]] = []
         self.faults: dict[str, int] = {}
         self._trace = trace
-        self._retelling = None if trace is None else Retelling(trace, max)
+        self._session_trace = None if trace is None else SessionTrace(trace, max)
         self._introduce()
         network = Network(
             loss=settings.loss,
@@ -82,21 +82,21 @@ class Chaos:
             on_fault=lambda kind, _, to, *__: self._fault(kind, to),
         )
         links = (("B10", "B20"),)
-        self.sim = Federation(
+        self.sim = Overlay(
             seed,
             SPECS,
             links,
             self.workload.catalogue,
             self.workload.kinds,
             self.end,
-            model=Model(per_subscription=0.15, window_s=10),
+            model=BrokerModel(per_subscription=0.15, window_s=10),
             move_s=0.02,
             wait_out=not settings.even,
             network=network,
             trace=self._note,
         )
 
-    def _workload(self, seed: int) -> Workload:
+    def _workload(self, seed: int) -> QuoteWorkload:
         settings = self.settings
         return build(
             self.chance, seed=seed, publishers=settings.publishers, subscribers=settings.subscribers, zero_traffic=0.2,
@@ -119,9 +119,9 @@ class Chaos:
 
     def _note(self, record: Mapping[str, Any]) -> None:
         self.records.append(record)
-        if self._trace is not None and self._retelling is not None:
+        if self._trace is not None and self._session_trace is not None:
             self._trace(record)
-            self._retelling.follow(record)
+            self._session_trace.observe(record)
 
     def run(self) -> dict[str, Any]:
         """Let it happen, heal, wait, and count."""
@@ -187,7 +187,7 @@ class Chaos:
             balancing = replace(QUICK, **{**EVEN, "empty_backoff_s": 30.0, "calm_s": 20.0})
         lives: dict[str, int] = {}
 
-        def edge(spec: Spec) -> EdgeBroker:
+        def edge(spec: BrokerSpec) -> EdgeBroker:
             lives[spec.name] = lives.get(spec.name, 0) + 1
             assert spec.head is not None
             speed = self.sim.brokers[spec.name].speed
@@ -210,7 +210,7 @@ class Chaos:
     def _findings(self) -> dict[str, Any]:
         sim = self.sim
         served: dict[str, list[str]] = {name: [] for name in sim.subscriber_of}
-        for subscriber, broker in sim.service.stays:
+        for subscriber, broker in sim.service.periods:
             served[subscriber].append(broker)
         homeless = sum(not where for where in served.values())
         two_homes = sum(len(where) > 1 for where in served.values())

@@ -16,7 +16,7 @@ from evenflow.brokers.routing import Forward, Routing
 from evenflow.subscriptions.language import Publication, matches, parse_subscription
 
 if TYPE_CHECKING:
-    from evenflow.experiments.brokers.overlay import Federation
+    from evenflow.experiments.brokers.overlay import Overlay
 
 CLIENTS, SELF = "clients", "self"
 BIN_S = 10  # messages are counted over so many seconds
@@ -33,20 +33,20 @@ ADVERTS = {
 }
 
 
-class Carriage:
+class ControlMessages:
     """The overlay of a federation: a routing table per broker, and the messages between them.
 
     Parameters
     ----------
-    world
+    overlay
         The federation that it belongs to.
     catalogue
         Holds the numbers of all data subscriptions; those of control are added behind them.
     """
 
-    def __init__(self, world: Federation, catalogue: Catalogue, seconds: float) -> None:
-        self.world, self.catalogue, self.keys = world, catalogue, len(catalogue)
-        self.routing = {name: Routing(catalogue, near) for name, near in world.neighbours.items()}
+    def __init__(self, overlay: Overlay, catalogue: Catalogue, seconds: float) -> None:
+        self.overlay, self.catalogue, self.keys = overlay, catalogue, len(catalogue)
+        self.routing = {name: Routing(catalogue, near) for name, near in overlay.neighbours.items()}
         self.received: Counter[str] = Counter()
         self.received_at: list[Counter[str]] = [Counter() for _ in range(int(seconds) // BIN_S + 61)]
         self._control_keys: list[int] = []
@@ -56,7 +56,7 @@ class Carriage:
     def count(self, kind: str) -> None:
         """Count a message that a broker received now."""
         self.received[kind] += 1
-        place = min(int(self.world.now) // BIN_S, len(self.received_at) - 1)
+        place = min(int(self.overlay.now) // BIN_S, len(self.received_at) - 1)
         self.received_at[place][kind] += 1
 
     # -- who hears what -------------------------------------------------------------------------
@@ -67,11 +67,11 @@ class Carriage:
             advert = f"{name}/{topic}/{self._lives.get(name, 0)}"
             self.spread(name, self.routing[name].advertise(advert, self._control_key(text), SELF))
         self._lives[name] = self._lives.get(name, 0) + 1
-        specs = self.world.specs
+        specs = self.overlay.specs
         spec = specs[name]
         self._hear(name, f"[class,eq,'LB_CONTROL'],[brokerID,eq,'{name}']")
         self._hear(name, f"[class,eq,'LOCAL_PIE'],[clusterID,eq,'{spec.cluster}']")
-        for near in self.world.neighbours[name]:
+        for near in self.overlay.neighbours[name]:
             if spec.head is None and specs[near].head is None:
                 self._hear(name, f"[class,eq,'GLOBAL_PIE'],[clusterID,eq,'{specs[near].cluster}']")
 
@@ -113,7 +113,7 @@ class Carriage:
     def publish(self, sender: str, to: str, message: object) -> None:
         """Send a message of a broker as a publication."""
         keys = self._control_matches(_publication(to))
-        self.world.at(self.world.now, lambda: self._carry(sender, SELF, keys, sender, to, message))
+        self.overlay.at(self.overlay.now, lambda: self._deliver(sender, SELF, keys, sender, to, message))
 
     def _control_matches(self, publication: Publication) -> tuple[int, ...]:
         place = tuple(map(str, publication.values()))
@@ -123,44 +123,44 @@ class Carriage:
             self._control_memo[place] = known
         return known
 
-    def _carry(self, at: str, source: str, keys: Sequence[int], sender: str, to: str, message: object) -> None:
+    def _deliver(self, at: str, source: str, keys: Sequence[int], sender: str, to: str, message: object) -> None:
         """Handle a control publication at one broker."""
-        world = self.world
-        if at in world.down:
+        overlay = self.overlay
+        if at in overlay.down:
             return
         if source != SELF:  # what a broker says itself it does not receive
             self.count(m.class_of(to, message))
         hops = self.routing[at].hops(keys, source if source != SELF else "")
         if sender == at:
             hops = [hop for hop in hops if hop != SELF]  # nobody listens to itself
-        leaves = world.brokers[at].charge(world.now, len(hops))
+        leaves = overlay.brokers[at].charge(overlay.now, len(hops))
         for hop in hops:
             if hop == SELF:
-                world.at(leaves, lambda: world.deliver(at, Received(sender, message)))
-            elif hop in world.specs:
-                for delay in world.network.copies(at, hop, message, world.now):
-                    world.at(leaves + delay, lambda hop=hop: self._carry(hop, at, keys, sender, to, message))  # type: ignore[misc]
+                overlay.at(leaves, lambda: overlay.deliver(at, Received(sender, message)))
+            elif hop in overlay.specs:
+                for delay in overlay.network.copies(at, hop, message, overlay.now):
+                    overlay.at(leaves + delay, lambda hop=hop: self._deliver(hop, at, keys, sender, to, message))  # type: ignore[misc]
 
     # -- routing --------------------------------------------------------------------------------
 
     def spread(self, at: str, forwards: Iterable[Forward]) -> None:
         """Pass routing changes on, hop by hop; behind a cut they wait."""
-        world = self.world
+        overlay = self.overlay
         for forward in forwards:
-            leaves = world.brokers[at].send(world.now, 1)
-            for cut in world.network.partitions:
-                if cut.until > world.now and cut.cuts(at, forward.to):
+            leaves = overlay.brokers[at].send(overlay.now, 1)
+            for cut in overlay.network.partitions:
+                if cut.until > overlay.now and cut.cuts(at, forward.to):
                     leaves = max(leaves, cut.until)
-            world.at(leaves, lambda f=forward: self._routed(f.to, at, f))  # type: ignore[misc]
+            overlay.at(leaves, lambda f=forward: self._routed(f.to, at, f))  # type: ignore[misc]
 
     def _routed(self, at: str, source: str, forward: Forward) -> None:
-        world = self.world
-        if at in world.down:
+        overlay = self.overlay
+        if at in overlay.down:
             return
         what = forward.what
         control = "/" in what[0] if isinstance(what, tuple) else what >= self.keys  # publishers' names have no slash
         self.count(f"control_{VERBS[forward.verb]}" if control else VERBS[forward.verb])
-        world.advance(world.now)
+        overlay.advance(overlay.now)
         routing = self.routing[at]
         if isinstance(what, tuple):
             name, key = what
@@ -169,13 +169,13 @@ class Carriage:
             found = routing.subscribe(what, source)
         else:
             found = routing.unsubscribe(what, source)
-        if world.specs[at].head is None:
+        if overlay.specs[at].head is None:
             self.resize_head(at)
         self.spread(at, found)
 
     def resize_head(self, name: str) -> None:
         """Count the data subscriptions that a head matches for its neighbours."""
-        broker, routing = self.world.brokers[name], self.routing[name]
+        broker, routing = self.overlay.brokers[name], self.routing[name]
         broker.routed = sum(key < self.keys for near in routing.neighbours for key in routing.tables[near])
         broker.resize()
 

@@ -14,13 +14,13 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
-from evenflow.brokers.load import Load, Memory
+from evenflow.brokers.load import Load, MemoryUse
 
 MEGA = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class BrokerModel:
     """What the text leaves open about a broker's speed and size.
 
     Parameters
@@ -60,7 +60,7 @@ class Broker:
     """
 
     def __init__(
-        self, name: str, mhz: float, memory_mb: float, mbps: float, model: Model,
+        self, name: str, mhz: float, memory_mb: float, mbps: float, model: BrokerModel,
         matches: tuple[tuple[int, ...], ...], keys: int, seconds: int,
     ) -> None:  # fmt: skip
         self.name, self.mhz, self.model = name, mhz, model
@@ -68,7 +68,7 @@ class Broker:
         self.bandwidth = mbps * MEGA
         self.send_s = model.message_bytes * 8 / self.bandwidth
         self.matches, self.pick = matches, pickers(matches, keys)
-        self.counts = [0] * (keys + 2)  # the last two stay empty: a picker wants at least two places
+        self.counts = [0] * (keys + 2)  # the last two period empty: a picker wants at least two places
         self.clients = 0
         self.routed = 0  # subscriptions of neighbours in the engine
         self.delay = 0.0
@@ -152,11 +152,11 @@ class Broker:
         self.output[int(now)] += copies * self.model.message_bytes * 8
         return now + self.send_s
 
-    def memory(self, now: float) -> Memory:
+    def memory(self, now: float) -> MemoryUse:
         """Give the memory in use (Eq. 4.11)."""
         size = self.model.message_bytes
         waiting = max(0.0, self.out_free - now) * self.bandwidth / 8
-        return Memory(len(self.queue) * size, waiting, self.n_subs * self.model.engine_bytes, self.memory_total)
+        return MemoryUse(len(self.queue) * size, waiting, self.n_subs * self.model.engine_bytes, self.memory_total)
 
     def measure(self, now: float) -> Load:
         """Measure the broker over the last window."""
@@ -190,7 +190,7 @@ class HeadBroker(Broker):
         if not queue or free > now or queue[0][0] > now:
             return
         delay, send, out_free, matches = self.delay, self.send_s, self.out_free, self.matches
-        # What is down now stays so until the next look, and so do the tables.
+        # What is down now periods so until the next look, and so do the tables.
         down = [(table.keys(), broker.queue.append, broker.arrived) for table, broker in self.down if not broker.dead]
         busy, handled, wait_s, output, note = self.busy, self.handled, self.wait_s, self.output, self.popped.append
         bits = self.model.message_bytes * 8

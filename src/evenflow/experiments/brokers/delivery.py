@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from evenflow.experiments.brokers.data_path import Broker
-from evenflow.experiments.brokers.overlay import Federation
-from evenflow.experiments.brokers.service import IntArray, Replay, Stay
+from evenflow.experiments.brokers.overlay import Overlay
+from evenflow.experiments.brokers.service import IntArray, Replay, ServicePeriod
 from evenflow.invariants import Comparison
 
 REPLAY_S = 60.0  # a subscriber remembers single numbers for so long after a replay
 
 
-class Delivery(NamedTuple):
+class DeliveryCount(NamedTuple):
     """Deliveries over all subscribers: missing, let through twice, doubles that the subscriber removed, still waiting."""
 
     expected: int
@@ -44,41 +44,45 @@ class Popped(NamedTuple):
         return cls(array, mask, waiting)
 
 
-def count_deliveries(sim: Federation) -> Delivery:
+def count_deliveries(overlay: Overlay) -> DeliveryCount:
     """Compare what each subscriber received with all publications that match its subscription.
 
     A publication is expected if the subscriber's first broker was reached by it after the subscriber had joined,
     and if its brokers have matched everything that came before the end of the run; what waits in the queue of a broker
     that serves it is on its way.
     """
-    popped = {name: Popped.of(broker, sim.service.published) for name, broker in sim.brokers.items()}
-    stays: dict[str, list[Stay]] = defaultdict(list)
-    for stay in [*sim.service.past_stays, *sim.service.stays.values()]:
-        stays[stay.subscriber].append(stay)
+    popped = {name: Popped.of(broker, overlay.service.published) for name, broker in overlay.brokers.items()}
+    periods: dict[str, list[ServicePeriod]] = defaultdict(list)
+    for period in [*overlay.service.past_periods, *overlay.service.periods.values()]:
+        periods[period.subscriber].append(period)
     replays: dict[str, list[Replay]] = defaultdict(list)
-    for replay in sim.service.replays:
+    for replay in overlay.service.replays:
         replays[replay.subscriber].append(replay)
-    total = Delivery(0, 0, 0, 0, 0)
-    for name in sorted(stays):
-        found = _of_one(sim, popped, sorted(stays[name], key=lambda s: s.since), replays[name])
-        total = Delivery(*(a + b for a, b in zip(total, found, strict=True)))
+    total = DeliveryCount(0, 0, 0, 0, 0)
+    for name in sorted(periods):
+        found = _of_one(overlay, popped, sorted(periods[name], key=lambda s: s.since), replays[name])
+        total = DeliveryCount(*(a + b for a, b in zip(total, found, strict=True)))
     Comparison(total.expected, total.lost, total.duplicated, 0, total.unprocessed).judged("padres")
     return total
 
 
-def _of_one(sim: Federation, popped: dict[str, Popped], stays: Sequence[Stay], replays: Sequence[Replay]) -> Delivery:
+def _of_one(
+    overlay: Overlay, popped: dict[str, Popped], periods: Sequence[ServicePeriod], replays: Sequence[Replay]
+) -> DeliveryCount:
     """Let one subscriber's deliveries pass its inbox (see `Inbox`), part by part in the order of time.
 
     A part that begins when nothing else is under way finds an inbox that only knows the newest number;
     a gap is under way from when it opens until it is filled.
     """
-    orders = sim.service.orders_of(stays[0].key)
+    orders = overlay.service.orders_of(periods[0].key)
     if not len(orders):
-        return Delivery(0, 0, 0, 0, 0)
+        return DeliveryCount(0, 0, 0, 0, 0)
     passed = np.zeros(len(orders), dtype=np.int16)
     seen = np.zeros(len(orders), dtype=bool)
     floor, busy_until, came = 0, -1.0, 0
-    for begins, ends, part in sorted([*_stays(popped, stays, orders), *_replays(replays, orders)], key=lambda p: p[:2]):
+    for begins, ends, part in sorted(
+        [*_periods(popped, periods, orders), *_replays(replays, orders)], key=lambda p: p[:2]
+    ):
         if begins > busy_until and seen.any():
             floor = int(np.flatnonzero(seen)[-1]) + 1
             seen[:] = False
@@ -87,26 +91,26 @@ def _of_one(sim: Federation, popped: dict[str, Popped], stays: Sequence[Stay], r
         fresh = part[(part >= floor) & ~seen[part]]
         passed[fresh] += 1
         seen[fresh] = True
-    path = next((stay.path for stay in stays if stay.path >= 0), sim.service.published)
-    first, last = np.searchsorted(orders, (path, _seen_until(sim, popped, stays) + 1)).tolist()
+    path = next((period.path for period in periods if period.path >= 0), overlay.service.published)
+    first, last = np.searchsorted(orders, (path, _seen_until(overlay, popped, periods) + 1)).tolist()
     missing = passed[first:last] == 0
     waiting = np.zeros_like(missing)
-    for stay in stays:
-        if stay.until is None:
-            waiting |= popped[stay.broker].waiting[orders[first:last]]
+    for period in periods:
+        if period.until is None:
+            waiting |= popped[period.broker].waiting[orders[first:last]]
     lost, unprocessed = int((missing & ~waiting).sum()), int((missing & waiting).sum())
     twice = int(np.maximum(passed - 1, 0).sum())
-    return Delivery(max(0, last - first), lost, twice, came - int(passed.sum()), unprocessed)
+    return DeliveryCount(max(0, last - first), lost, twice, came - int(passed.sum()), unprocessed)
 
 
 Part = tuple[float, float, IntArray]  # when it begins and ends, and the places of the publications
 
 
-def _stays(popped: dict[str, Popped], stays: Sequence[Stay], orders: IntArray) -> Iterator[Part]:
-    for stay in stays:
-        begin, end = _range(popped[stay.broker], stay, orders)
-        places = begin + np.flatnonzero(popped[stay.broker].mask[orders[begin:end]])
-        yield stay.since, float("inf") if stay.until is None else stay.until, places
+def _periods(popped: dict[str, Popped], periods: Sequence[ServicePeriod], orders: IntArray) -> Iterator[Part]:
+    for period in periods:
+        begin, end = _range(popped[period.broker], period, orders)
+        places = begin + np.flatnonzero(popped[period.broker].mask[orders[begin:end]])
+        yield period.since, float("inf") if period.until is None else period.until, places
 
 
 def _replays(replays: Sequence[Replay], orders: IntArray) -> Iterator[Part]:
@@ -115,18 +119,18 @@ def _replays(replays: Sequence[Replay], orders: IntArray) -> Iterator[Part]:
         yield replay.owed_since, replay.at + REPLAY_S, np.arange(begin, end)
 
 
-def _range(popped: Popped, stay: Stay, orders: IntArray) -> tuple[int, int]:
+def _range(popped: Popped, period: ServicePeriod, orders: IntArray) -> tuple[int, int]:
     """Give the places of what a broker may have matched for a subscriber while it served it."""
-    mine = popped.orders[stay.first : stay.last]
+    mine = popped.orders[period.first : period.last]
     if not len(mine):
         return 0, 0
     begin, end = np.searchsorted(orders, (mine[0], mine[-1] + 1)).tolist()
     return begin, end
 
 
-def _seen_until(sim: Federation, popped: dict[str, Popped], stays: Sequence[Stay]) -> int:
+def _seen_until(overlay: Overlay, popped: dict[str, Popped], periods: Sequence[ServicePeriod]) -> int:
     """Give the last publication that must have been delivered: the last that the present home has matched."""
-    home = sim.subscriber_of[stays[0].subscriber].home
+    home = overlay.subscriber_of[periods[0].subscriber].home
     if home is None or not len(popped[home].orders):
         return -1
     return int(popped[home].orders[-1])

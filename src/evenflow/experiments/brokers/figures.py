@@ -9,7 +9,7 @@ from typing import Any
 from evenflow.brokers.load import Load
 from evenflow.experiments.brokers.data_path import Broker
 from evenflow.experiments.brokers.summary import overhead
-from evenflow.experiments.brokers.world import LOOK_S, World
+from evenflow.experiments.brokers.world import LOOK_S, BrokerWorld
 from evenflow.experiments.figures import SERIES, Figure, Mark, Series, Table
 from evenflow.experiments.published import PADRES, PADRES_GLOBAL, SUBSCRIBERS, beside, marks
 from evenflow.experiments.registry import Row
@@ -22,7 +22,7 @@ SCALE: Mapping[str, Callable[[Load], float]] = {
 }
 
 
-def series_of(world: World, *, clusters: bool = False) -> dict[str, Any]:
+def series_of(world: BrokerWorld, *, clusters: bool = False) -> dict[str, Any]:
     """Keep the curves of one run, thinned out; of clusters their averages."""
     history, sim = world.history, world.sim
     stride = 1 + len(history.at) // POINTS
@@ -76,7 +76,7 @@ def _means(
     return found
 
 
-def _overhead(world: World, at: float, width: int) -> float:
+def _overhead(world: BrokerWorld, at: float, width: int) -> float:
     return _short(overhead(world, max(0.0, at - width), at) / 100.0)
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from evenflow.brokers.settings import EVEN, Balancing
+from evenflow.brokers.settings import EVEN, BrokerSettings
 from evenflow.errors import BadInput
 from evenflow.experiments.brokers.quotes import TEXTS
 from evenflow.invariants import Comparison, compare
@@ -150,7 +150,7 @@ def delay_of(session: SparkSession, rules: Path, parts: list[pa.Table], place: P
             write_numbered(incoming, number, part)
             query.processAllAvailable()
             if number == 0:
-                alone.meter.begin_anew(ENTRY)
+                alone.meter.reset(ENTRY)
     finally:
         query.stop()
     delay = alone.loads[ENTRY].matching_delay
@@ -206,7 +206,7 @@ def live(
         parts = [part_of(market, number, rows) for number in range(TURNS)]
         rate = overload / delay_of(session, rules, parts, place / "alone")
         stream = _stream(session, market, incoming)
-        published = Balancing(**(EVEN if balancer == "even" else {}))
+        published = BrokerSettings(**(EVEN if balancer == "even" else {}))
         records: list[Mapping[str, Any]] = []
 
         def note(record: Mapping[str, Any]) -> None:
@@ -259,7 +259,7 @@ def findings(trial: Trial, records: list[Mapping[str, Any]], batch_s: float) -> 
     """Count what the trial must show."""
     federation, compared = trial.federation, trial.compared.judged("padres-live")
     curve = [ratios[ENTRY] for ratios in federation.history]
-    higher = (federation.settings or Balancing()).higher
+    higher = (federation.settings or BrokerSettings()).higher
     over = [n for n, ratio in enumerate(curve) if ratio > higher]
     relieved = next((n for n in range(over[0] if over else 0, len(curve)) if curve[n] <= higher), None)
     last = federation.history[-LAST:]
@@ -288,6 +288,6 @@ def findings(trial: Trial, records: list[Mapping[str, Any]], batch_s: float) -> 
         "estimates": len(estimates),
         "estimation_error_points": sum(errors) / len(errors) if errors else None,
         "messages": federation.mailbox.messages,
-        "faults": len(federation.register.faults),
+        "faults": len(federation.subscriptions.faults),
         "curves": {name: [round(r[name], 4) for r in federation.history] for name in federation.edges},
     }

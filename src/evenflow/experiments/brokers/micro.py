@@ -10,13 +10,13 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal
 
-from evenflow.experiments.brokers.overlay import Spec
+from evenflow.experiments.brokers.overlay import BrokerSpec
 from evenflow.experiments.brokers.padres_global import GlobalSettings, cluster_fields, specs_of
 from evenflow.experiments.brokers.padres_local import SPECS
-from evenflow.experiments.brokers.settings import BrokerSettings
+from evenflow.experiments.brokers.settings import PadresSettings
 from evenflow.experiments.brokers.summary import summarize
 from evenflow.experiments.brokers.verdicts import VERDICTS
-from evenflow.experiments.brokers.world import World
+from evenflow.experiments.brokers.world import BrokerWorld
 from evenflow.experiments.figures import SERIES, Figure, Series, Table
 from evenflow.experiments.registry import Experiment, Row, TraceWriter
 from evenflow.experiments.settings import setting
@@ -52,7 +52,7 @@ KEPT = (
 
 
 @dataclass(frozen=True)
-class MicroSettings(BrokerSettings):
+class MicroSettings(PadresSettings):
     """What `padres-micro` can be told."""
 
     study: Literal[
@@ -134,9 +134,9 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return statistics.fmean(known) if known else None
 
 
-def _local(settings: MicroSettings, study: str, value: float, seed: int, trace: TraceWriter | None) -> World:
+def _local(settings: MicroSettings, study: str, value: float, seed: int, trace: TraceWriter | None) -> BrokerWorld:
     common = replace(settings, change_at=settings.seconds)
-    specs: Sequence[Spec] = SPECS
+    specs: Sequence[BrokerSpec] = SPECS
     if study == "subscribers":  # four join per second (section 5.3.1.1)
         joined = settings.join_from + value / 4
         end = joined + 2500.0
@@ -144,7 +144,7 @@ def _local(settings: MicroSettings, study: str, value: float, seed: int, trace: 
     elif study == "zero-traffic":
         common = replace(common, zero_traffic=value)
     elif study == "edge-brokers":
-        edges = [Spec(f"B{n}", "B0", "B0", 500, 64, 3) for n in range(1, int(value) + 1)]
+        edges = [BrokerSpec(f"B{n}", "B0", "B0", 500, 64, 3) for n in range(1, int(value) + 1)]
         specs = [SPECS[0], *edges]
     elif study == "press-samples":
         common = replace(common, press_samples=int(value))
@@ -152,18 +152,18 @@ def _local(settings: MicroSettings, study: str, value: float, seed: int, trace: 
         common = replace(common, local_threshold=value, global_threshold=max(0.15, value))
     else:
         common = replace(common, local_pie_s=value)
-    return World(common, specs, (), "B1", seed, trace)
+    return BrokerWorld(common, specs, (), "B1", seed, trace)
 
 
-def _with_clusters(settings: MicroSettings, seed: int, trace: TraceWriter | None, **more: Any) -> World:
-    kept = {f.name: getattr(settings, f.name) for f in fields(BrokerSettings)}
+def _with_clusters(settings: MicroSettings, seed: int, trace: TraceWriter | None, **more: Any) -> BrokerWorld:
+    kept = {f.name: getattr(settings, f.name) for f in fields(PadresSettings)}
     kept.update(zero_traffic=0.2, seconds=settings.global_seconds, change_at=settings.global_seconds)
     wanted = GlobalSettings(**{**kept, **more})
     specs, links = specs_of(wanted)
-    return World(wanted, specs, links, "B11", seed, trace)
+    return BrokerWorld(wanted, specs, links, "B11", seed, trace)
 
 
-GLOBAL_WORLDS: Mapping[str, Callable[[MicroSettings, float, int, TraceWriter | None], World]] = {
+GLOBAL_WORLDS: Mapping[str, Callable[[MicroSettings, float, int, TraceWriter | None], BrokerWorld]] = {
     "clusters": lambda s, v, seed, t: _with_clusters(s, seed, t, clusters=int(v), equal=True),
     "global-threshold": lambda s, v, seed, t: _with_clusters(s, seed, t, topology="star", global_threshold=v),
     "global-pie": lambda s, v, seed, t: _with_clusters(s, seed, t, topology="star", global_pie_s=v),

@@ -1,6 +1,6 @@
 """A federation in virtual time: brokers with queues, an overlay that routes by content, and the balancing actors.
 
-The data path is brought up to date whenever an actor looks (see `broker`); `carriage` carries what controls,
+The data path is brought up to date whenever an actor looks (see `broker`); `control` carries what controls,
 `service` serves the subscribers.
 """
 
@@ -15,8 +15,8 @@ from evenflow.brokers.catalogue import Catalogue
 from evenflow.brokers.edge import EdgeBroker
 from evenflow.brokers.routing import Routing
 from evenflow.brokers.subscriber import Depart, Subscriber
-from evenflow.experiments.brokers.control_messages import Carriage
-from evenflow.experiments.brokers.data_path import Broker, HeadBroker, Model
+from evenflow.experiments.brokers.control_messages import ControlMessages
+from evenflow.experiments.brokers.data_path import Broker, BrokerModel, HeadBroker
 from evenflow.experiments.brokers.service import Service
 from evenflow.sim.kernel import Simulation
 from evenflow.sim.network import Network, Partition
@@ -25,7 +25,7 @@ from evenflow.subscriptions.press import Arrived
 LOOK_S = 0.25  # how often a sampling broker's matches are handed to PRESS
 
 
-class Spec(NamedTuple):
+class BrokerSpec(NamedTuple):
     """One broker of a federation; a head has no ``head``."""
 
     name: str
@@ -36,7 +36,7 @@ class Spec(NamedTuple):
     mbps: float
 
 
-class Federation(Simulation):
+class Overlay(Simulation):
     """Runs a federation.
 
     Parameters
@@ -62,13 +62,13 @@ class Federation(Simulation):
     def __init__(
         self,
         seed: int,
-        specs: Sequence[Spec],
+        specs: Sequence[BrokerSpec],
         links: Iterable[tuple[str, str]],
         catalogue: Catalogue,
         kinds: tuple[tuple[int, ...], ...],
         seconds: float,
         *,
-        model: Model | None = None,
+        model: BrokerModel | None = None,
         move_s: float = 0.1,
         wait_out: bool = True,
         network: Network | None = None,
@@ -76,7 +76,7 @@ class Federation(Simulation):
     ) -> None:
         super().__init__(seed, network, trace)
         self.specs = {spec.name: spec for spec in specs}
-        keys, model = len(catalogue), model or Model()
+        keys, model = len(catalogue), model or BrokerModel()
         self.brokers: dict[str, Broker] = {
             s.name: (Broker if s.head else HeadBroker)(
                 s.name, s.mhz, s.memory_mb, s.mbps, model, kinds, keys, int(seconds) + 600
@@ -91,12 +91,12 @@ class Federation(Simulation):
         self.source = next(s.name for s in specs if not s.head)
         self.subscriber_of: dict[str, Subscriber] = {}
         self.down: set[str] = set()
-        self.carriage = Carriage(self, catalogue, seconds)
+        self.control = ControlMessages(self, catalogue, seconds)
         self.service = Service(self, kinds, keys, move_s, wait_out=wait_out)
         self.order = self._downward()
         self.carry_out[Depart] = self.service.depart
-        self.carry_out[m.Listen] = self.carriage.listen
-        self.carry_out[m.Unlisten] = self.carriage.unlisten
+        self.carry_out[m.Listen] = self.control.listen
+        self.carry_out[m.Unlisten] = self.control.unlisten
         self._feed: tuple[Sequence[float], Sequence[int]] = ((), ())
         self._fed, self._advanced = 0, -1.0
 
@@ -110,7 +110,7 @@ class Federation(Simulation):
                     seen.add(near)
                     order.append(near)
                     assert isinstance(broker, HeadBroker)
-                    broker.down.append((self.carriage.routing[name].tables[near], self.brokers[near]))
+                    broker.down.append((self.control.routing[name].tables[near], self.brokers[near]))
         return order
 
     # -- building -------------------------------------------------------------------------------
@@ -123,13 +123,13 @@ class Federation(Simulation):
     def start(self, actors: Mapping[str, Callable[[], Actor]]) -> None:
         """Advertise and subscribe what controls, then start the balancing actors."""
         for name in self.order:
-            self.carriage.announce(name)
+            self.control.announce(name)
         for name, build in actors.items():
             self.add(name, lambda build=build, name=name: Measuring(self, name, build()))  # type: ignore[misc]
 
     def advertise(self, name: str, text: str) -> None:
         """Let a publisher at the source's head advertise."""
-        self.carriage.advertise(self.source, name, text)
+        self.control.advertise(self.source, name, text)
 
     def join(self, name: str, key: int, broker: str) -> None:
         """Let a new subscriber come to a broker."""
@@ -167,8 +167,8 @@ class Federation(Simulation):
         self.down.add(name)
         if name in self.cells:
             self.crash(name)
-        self.carriage.spread(head, self.carriage.routing[head].unlink(name))
-        self.carriage.resize_head(head)
+        self.control.spread(head, self.control.routing[head].unlink(name))
+        self.control.resize_head(head)
         self.service.abandon(name)
 
     def restore(self, name: str) -> None:
@@ -179,10 +179,10 @@ class Federation(Simulation):
         assert head is not None
         self.down.discard(name)
         self.brokers[name].dead, self.brokers[name].crashed_at = False, None
-        routing = self.carriage.routing
-        routing[name] = Routing(self.carriage.catalogue, [head])
-        self.carriage.spread(head, routing[head].link(name))
-        self.carriage.announce(name)
+        routing = self.control.routing
+        routing[name] = Routing(self.control.catalogue, [head])
+        self.control.spread(head, routing[head].link(name))
+        self.control.announce(name)
         if name in self.cells:
             self.restart(name)
 
@@ -209,7 +209,7 @@ class Federation(Simulation):
         elif sender in self.subscriber_of:
             self.at(self.now, lambda: self.service.hear(sender, to, message))
         else:
-            self.carriage.publish(sender, to, message)
+            self.control.publish(sender, to, message)
 
     def tell(self, name: str, event: object) -> None:
         """Hand an event to an actor at once, ahead of all that waits."""
@@ -221,35 +221,35 @@ class Federation(Simulation):
 class Measuring:
     """Measures a broker before each event that its actor handles, and shows a sampling actor what was matched."""
 
-    def __init__(self, world: Federation, name: str, actor: Any) -> None:
-        self.world, self.name, self.actor = world, name, actor
+    def __init__(self, overlay: Overlay, name: str, actor: Any) -> None:
+        self.overlay, self.name, self.actor = overlay, name, actor
 
     def handle(self, event: Any, now: float) -> list[Any]:
         """Measure, then hand the event on."""
-        world, broker = self.world, self.world.brokers[self.name]
+        overlay, broker = self.overlay, self.overlay.brokers[self.name]
         if event is LOOK:
             return self._look(now)
-        world.advance(now)
+        overlay.advance(now)
         self.actor.handle(m.Measured(broker.measure(now)), now)
         commands: list[Any] = self.actor.handle(event, now)
         if isinstance(self.actor, EdgeBroker) and self.actor.sampling and broker.sample is None:
             broker.sample = []
-            world.at(now + LOOK_S, lambda: world.deliver(self.name, LOOK))
+            overlay.at(now + LOOK_S, lambda: overlay.deliver(self.name, LOOK))
         return commands
 
     def _look(self, now: float) -> list[Any]:
-        world, broker = self.world, self.world.brokers[self.name]
+        overlay, broker = self.overlay, self.overlay.brokers[self.name]
         if not self.actor.sampling or broker.sample is None:
             broker.sample = None
             return []
-        world.advance(now)
+        overlay.advance(now)
         taken, broker.sample = broker.sample, []
         commands: list[Any] = []
         if taken:
             self.actor.handle(m.Measured(broker.measure(now)), now)
             commands = self.actor.handle(Arrived(taken), now)
         if self.actor.sampling:
-            world.at(now + LOOK_S, lambda: world.deliver(self.name, LOOK))
+            overlay.at(now + LOOK_S, lambda: overlay.deliver(self.name, LOOK))
         else:
             broker.sample = None
         return commands

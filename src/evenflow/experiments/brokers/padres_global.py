@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from evenflow.experiments.brokers.figures import global_figures, series_of
-from evenflow.experiments.brokers.overlay import Spec
-from evenflow.experiments.brokers.settings import BrokerSettings
+from evenflow.experiments.brokers.overlay import BrokerSpec
+from evenflow.experiments.brokers.settings import PadresSettings
 from evenflow.experiments.brokers.summary import WINDOW_S, summarize
-from evenflow.experiments.brokers.world import World
+from evenflow.experiments.brokers.world import BrokerWorld
 from evenflow.experiments.figures import SERIES
 from evenflow.experiments.registry import Experiment, TraceWriter
 from evenflow.experiments.settings import setting
@@ -29,7 +29,7 @@ EQUAL = (500, 64, 3)  # the edge brokers of section 5.3.2.1
 
 
 @dataclass(frozen=True)
-class GlobalSettings(BrokerSettings):
+class GlobalSettings(PadresSettings):
     """What `padres-global` can be told."""
 
     zero_traffic: float = setting(0.2, "share of subscriptions that match nothing", low=0.0, high=1.0)
@@ -40,15 +40,15 @@ class GlobalSettings(BrokerSettings):
     topology: Literal["chain", "star"] = setting("chain", "how the heads are linked; the star has Table 5.5")
 
 
-def specs_of(settings: GlobalSettings) -> tuple[list[Spec], list[tuple[str, str]]]:
+def specs_of(settings: GlobalSettings) -> tuple[list[BrokerSpec], list[tuple[str, str]]]:
     """Lay the clusters out: one head with two edge brokers each."""
     heads = [f"B{number}0" for number in range(1, settings.clusters + 1)]
     table = STAR if settings.topology == "star" else UNEQUAL
     equal = settings.equal or settings.clusters != 4
-    specs: list[Spec] = []
+    specs: list[BrokerSpec] = []
     for number, head in enumerate(heads, 1):
-        specs.append(Spec(head, head, None, *((2000, 32, 10) if equal else (3000, 128, 10))))
-        specs += [Spec(n, head, head, *(EQUAL if equal else table[n])) for n in (f"B{number}1", f"B{number}2")]
+        specs.append(BrokerSpec(head, head, None, *((2000, 32, 10) if equal else (3000, 128, 10))))
+        specs += [BrokerSpec(n, head, head, *(EQUAL if equal else table[n])) for n in (f"B{number}1", f"B{number}2")]
     star = settings.topology == "star"
     links = [(heads[0] if star else heads[i], heads[i + 1]) for i in range(len(heads) - 1)]
     return specs, links
@@ -57,7 +57,7 @@ def specs_of(settings: GlobalSettings) -> tuple[list[Spec], list[tuple[str, str]
 def run(settings: GlobalSettings, seed: int, trace: TraceWriter | None) -> Mapping[str, object]:
     """Run one seed."""
     specs, links = specs_of(settings)
-    world = World(settings, specs, links, "B11", seed, trace)
+    world = BrokerWorld(settings, specs, links, "B11", seed, trace)
     world.run()
     row = summarize(world)
     row.update(cluster_fields(world))
@@ -65,7 +65,7 @@ def run(settings: GlobalSettings, seed: int, trace: TraceWriter | None) -> Mappi
     return row
 
 
-def cluster_fields(world: World) -> dict[str, Any]:
+def cluster_fields(world: BrokerWorld) -> dict[str, Any]:
     """Give what is said about whole clusters: averages over their edge brokers before the change and at the end."""
     settings, history = world.settings, world.history
     clusters = list(dict.fromkeys(spec.cluster for spec in world.specs))
@@ -116,7 +116,7 @@ def falls(values: Sequence[float], slack: float = 0.03) -> bool:
     return all(one >= other - slack for one, other in itertools.pairwise(values)) and values[0] > values[-1]
 
 
-def open_sessions(world: World) -> int:
+def open_sessions(world: BrokerWorld) -> int:
     """Count the heads that are in a session at the end."""
     cells = (world.sim.cells.get(spec.name) for spec in world.specs if not spec.head)
     actors: list[Any] = [cell.actor for cell in cells if cell is not None and cell.actor is not None]

@@ -20,11 +20,11 @@ from evenflow.brokers import messages as m
 from evenflow.brokers.catalogue import Catalogue
 from evenflow.brokers.edge import EdgeBroker
 from evenflow.brokers.head import HeadActor
-from evenflow.brokers.load import Load, Memory
-from evenflow.brokers.mailbox import Mailbox
-from evenflow.experiments.brokers.data_path import MEGA, Model
+from evenflow.brokers.load import Load, MemoryUse
+from evenflow.brokers.mailbox import BrokerMailbox
+from evenflow.experiments.brokers.data_path import MEGA, BrokerModel
 from evenflow.experiments.brokers.quotes import TEXTS, quotes
-from evenflow.experiments.brokers.settings import BrokerSettings
+from evenflow.experiments.brokers.settings import PadresSettings
 from evenflow.experiments.figures import SERIES, Figure, Series
 from evenflow.experiments.registry import Experiment, Row, TraceWriter
 from evenflow.experiments.settings import setting
@@ -53,7 +53,7 @@ class ScaleSettings:
 
 
 @dataclass
-class Market:
+class ScaleMarket:
     """What is published and what can be subscribed to.
 
     Parameters
@@ -75,7 +75,7 @@ class Market:
     keys: list[tuple[int, ...]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, settings: ScaleSettings, seed: int) -> Market:
+    def of(cls, settings: ScaleSettings, seed: int) -> ScaleMarket:
         """Draw quotes, and lay out every subscription of Table 5.1 with a few values for each stock."""
         names = [f"S{n:02}" for n in range(settings.symbols)]
         table = quotes(seed, names, 40)
@@ -107,7 +107,7 @@ class Market:
 class Site:
     """One broker's load, from rates; computed anew when its subscribers changed."""
 
-    def __init__(self, market: Market, actor: EdgeBroker, mhz: float, mbps: float, model: Model) -> None:
+    def __init__(self, market: ScaleMarket, actor: EdgeBroker, mhz: float, mbps: float, model: BrokerModel) -> None:
         self.market, self.actor, self.mhz, self.model = market, actor, mhz, model
         self.bandwidth = mbps * MEGA
         self.per_key = market.rates @ market.wanted
@@ -117,18 +117,18 @@ class Site:
 
     def load(self) -> Load:
         """Give the load; Eq. 3.1 to 3.3 and 4.11."""
-        book, model = self.actor.book, self.model
-        if self._known is None or book.version != self._version:
-            self._version = book.version
-            served = {key: len(names) for key, names in book.by_key.items()}
+        subscribers, model = self.actor.subscribers, self.model
+        if self._known is None or subscribers.version != self._version:
+            self._version = subscribers.version
+            served = {key: len(names) for key, names in subscribers.by_key.items()}
             keys = np.fromiter(served, dtype=np.int64, count=len(served))
             counts = np.fromiter(served.values(), dtype=np.float64, count=len(served))
             self._chosen = np.where(self.market.wanted[:, keys].any(axis=1), self.market.rates, 0.0)
-            rate, clients = float(self._chosen.sum()), len(book.key_of)
+            rate, clients = float(self._chosen.sum()), len(subscribers.key_of)
             n = model.system + clients
             delay = model.per_subscription * n / self.mhz
             out = float(self.per_key[keys] @ counts) * model.message_bytes * 8
-            memory = Memory(0.0, 0.0, n * model.engine_bytes, 1024.0 * MEGA)
+            memory = MemoryUse(0.0, 0.0, n * model.engine_bytes, 1024.0 * MEGA)
             slope = model.per_subscription / self.mhz
             self._known = Load(n, delay, rate, out, self.bandwidth, min(1.0, rate * delay), memory, slope)
         return self._known
@@ -148,15 +148,15 @@ class Scale:
 
     def __init__(self, settings: ScaleSettings, seed: int, trace: TraceWriter | None) -> None:
         self.settings, self.trace = settings, trace
-        self.market = Market.of(settings, seed)
+        self.market = ScaleMarket.of(settings, seed)
         self.chance = random.Random(f"{seed}/scale")
         self.draws = np.random.default_rng([seed, 5])
         self.sessions: list[Mapping[str, Any]] = []
         self.global_sessions = 0
-        balancing = BrokerSettings(balancer="even").balancing()
+        balancing = PadresSettings(balancer="even").broker_settings()
         # Large differences matter here, not the last per cent; and a cluster that knew all others would cost the square.
         self.balancing = replace(balancing, calm_s=0.0, far=False)
-        model = Model()
+        model = BrokerModel()
         self.mailbox = self._mailbox()
         self.sites: dict[str, Site] = {}
         for name, actor in self.mailbox.edges.items():
@@ -164,7 +164,7 @@ class Scale:
             self.sites[name] = Site(self.market, actor, mhz, mbps, model)
         self.mailbox.load = lambda name: self.sites[name].load()
 
-    def _mailbox(self) -> Mailbox:
+    def _mailbox(self) -> BrokerMailbox:
         settings = self.settings
         heads: dict[str, HeadActor] = {}
         edges: dict[str, EdgeBroker] = {}
@@ -181,7 +181,7 @@ class Scale:
             listeners[m.PIE_LOCAL + cluster] = {head, *mine}
             near = [n for n in (number - 1, number + 1) if 0 <= n < settings.clusters]
             listeners[m.PIE_GLOBAL + cluster] = {f"C{n:04}.head" for n in near}
-        return Mailbox(edges, heads, listeners, self._note)
+        return BrokerMailbox(edges, heads, listeners, self._note)
 
     def _uniform(self, name: str) -> Callable[[float, float], float]:
         return random.Random(f"{self.chance.random()}/{name}").uniform
@@ -223,7 +223,7 @@ class Scale:
     def _sample(self) -> None:
         for name, actor in self.mailbox.edges.items():
             if actor.sampling:
-                self.mailbox.sampled(name, self.sites[name].sample(self.draws, actor.settings.press_samples))
+                self.mailbox.add_sample(name, self.sites[name].sample(self.draws, actor.settings.press_samples))
 
     def _findings(self, seconds: float, worst: float) -> dict[str, Any]:
         loads = {name: site.load() for name, site in self.sites.items()}
@@ -231,9 +231,9 @@ class Scale:
         for name, load in loads.items():
             clusters.setdefault(name.split(".")[0], []).append(load.input_ratio)
         inside = [max(ratios) - min(ratios) for ratios in clusters.values()]
-        homes = sum(len(actor.book.key_of) for actor in self.mailbox.edges.values())
+        homes = sum(len(actor.subscribers.key_of) for actor in self.mailbox.edges.values())
         astray = sum(
-            name not in self.mailbox.edges[one.home].book.key_of if one.home else True
+            name not in self.mailbox.edges[one.home].subscribers.key_of if one.home else True
             for name, one in self.mailbox.subscribers.items()
         )
         return {

@@ -19,7 +19,7 @@ from evenflow.brokers.subscriber import Broken, Connect, Depart, Subscriber
 from evenflow.experiments.brokers.control_messages import CLIENTS
 
 if TYPE_CHECKING:
-    from evenflow.experiments.brokers.overlay import Federation
+    from evenflow.experiments.brokers.overlay import Overlay
 
 IntArray = npt.NDArray[np.int64]
 SETTLE_S = 1.0  # a moved subscriber's path is set up by then, whatever way it takes
@@ -27,7 +27,7 @@ LOWER = 0.9  # the lower overload threshold, above which nobody is sent to a bro
 BROKEN_S = 2.0  # after which a subscriber knows that its broker crashed
 
 
-class Stay(NamedTuple):
+class ServicePeriod(NamedTuple):
     """A subscriber was served by a broker from one place of the broker's stream to another."""
 
     subscriber: str
@@ -66,7 +66,7 @@ class Service:
 
     Parameters
     ----------
-    world
+    overlay
         The federation that it belongs to.
     kinds, keys
         For each kind of publication the data subscriptions it matches, and how many of these there are.
@@ -77,18 +77,18 @@ class Service:
     """
 
     def __init__(
-        self, world: Federation, kinds: Sequence[tuple[int, ...]], keys: int, move_s: float, *, wait_out: bool
+        self, overlay: Overlay, kinds: Sequence[tuple[int, ...]], keys: int, move_s: float, *, wait_out: bool
     ) -> None:
-        self.world, self.move_s, self.wait_out = world, move_s, wait_out
-        self.stays: dict[tuple[str, str], Stay] = {}
-        self.past_stays: list[Stay] = []
+        self.overlay, self.move_s, self.wait_out = overlay, move_s, wait_out
+        self.periods: dict[tuple[str, str], ServicePeriod] = {}
+        self.past_periods: list[ServicePeriod] = []
         self.replays: list[Replay] = []
         self.replayed = 0
         self._kinds, self._kinds_of = len(kinds), kinds_of(kinds, keys)
         self._orders: dict[int, IntArray] = {}
         self._times, self._which = np.zeros(0), np.zeros(0, dtype=np.int64)
         self._move_at: dict[str, float] = {}
-        self._redirect = world.chance("redirect")
+        self._redirect = overlay.chance("redirect")
         self._batch: tuple[tuple[str, int], npt.NDArray[np.bool_]] = (("", 0), np.zeros(0, dtype=bool))
 
     def publish(self, times: Sequence[float], kinds: Sequence[int]) -> None:
@@ -113,87 +113,87 @@ class Service:
 
     def order(self, sender: str, to: str, message: object) -> None:
         """Send a broker's message to a subscriber, over their connection."""
-        world = self.world
-        leaves = world.brokers[sender].charge(world.now, 1)
+        overlay = self.overlay
+        leaves = overlay.brokers[sender].charge(overlay.now, 1)
         if isinstance(message, m.MoveOrder):
             leaves = max(leaves, self._move_at.get(sender, 0.0) + self.move_s)
             self._move_at[sender] = leaves
-        for delay in world.network.copies(sender, to, message, world.now):
-            world.at(leaves + delay, lambda: world.deliver(to, Received(sender, message)))
+        for delay in overlay.network.copies(sender, to, message, overlay.now):
+            overlay.at(leaves + delay, lambda: overlay.deliver(to, Received(sender, message)))
 
     def hear(self, sender: str, broker: str, message: object) -> None:
         """Let a broker hear its subscriber."""
-        world = self.world
-        if broker in world.down:
+        overlay = self.overlay
+        if broker in overlay.down:
             if isinstance(message, m.Subscribe):  # nobody answers: the same as a broken connection
-                world.at(world.now + BROKEN_S, lambda: self._find_home(sender, broker))
+                overlay.at(overlay.now + BROKEN_S, lambda: self._find_home(sender, broker))
             return
-        world.advance(world.now)
-        world.carriage.count(m.class_of(broker, message))
-        key = world.subscriber_of[sender].key
+        overlay.advance(overlay.now)
+        overlay.control.count(m.class_of(broker, message))
+        key = overlay.subscriber_of[sender].key
         if isinstance(message, m.Subscribe):
             self._serve(sender, key, broker)
         elif isinstance(message, m.Unsubscribe):
             self._drop(sender, key, broker)
-        world.deliver(broker, Received(sender, message))
+        overlay.deliver(broker, Received(sender, message))
 
     # -- joining and leaving --------------------------------------------------------------------
 
     def join(self, name: str, key: int, broker: str) -> None:
         """Let a new subscriber come to a broker; a head sends it on (section 3.2)."""
-        if self.world.specs[broker].head is None:
+        if self.overlay.specs[broker].head is None:
             broker = self._edge_of(broker)
         subscriber = Subscriber(key)
-        self.world.subscriber_of[name] = subscriber
-        self.world.add(name, lambda: subscriber)
-        self.world.deliver(name, Connect(broker))
+        self.overlay.subscriber_of[name] = subscriber
+        self.overlay.add(name, lambda: subscriber)
+        self.overlay.deliver(name, Connect(broker))
 
     def _edge_of(self, head: str) -> str:
         """Choose a random edge broker of a head that is not overloaded, or any if all are."""
-        world = self.world
-        edges = [name for name, spec in world.specs.items() if spec.head == head and name not in world.down]
-        able = [name for name in edges if not world.brokers[name].measure(world.now).above(LOWER)]
+        overlay = self.overlay
+        edges = [name for name, spec in overlay.specs.items() if spec.head == head and name not in overlay.down]
+        able = [name for name in edges if not overlay.brokers[name].measure(overlay.now).above(LOWER)]
         return self._redirect.choice(able or edges)
 
     def _serve(self, subscriber: str, key: int, name: str) -> None:
-        if (subscriber, name) in self.stays:
+        if (subscriber, name) in self.periods:
             return
-        world = self.world
-        broker, since = world.brokers[name], world.now
+        overlay = self.overlay
+        broker, since = overlay.brokers[name], overlay.now
         broker.counts[key] += 1
         broker.clients += 1
         broker.resize()
-        self.stays[subscriber, name] = Stay(subscriber, key, name, len(broker.popped), None, since)
-        world.at(since + SETTLE_S, lambda: self._path_set(subscriber, name, since))
-        world.carriage.spread(name, world.carriage.routing[name].subscribe(key, CLIENTS))
+        self.periods[subscriber, name] = ServicePeriod(subscriber, key, name, len(broker.popped), None, since)
+        overlay.at(since + SETTLE_S, lambda: self._path_set(subscriber, name, since))
+        overlay.control.spread(name, overlay.control.routing[name].subscribe(key, CLIENTS))
 
     def _path_set(self, subscriber: str, name: str, since: float) -> None:
         """Promise what is published from now on; behind a cut the subscription waits, and so does the promise."""
-        world = self.world
-        stay = self.stays.get((subscriber, name))
-        if stay is None or stay.since != since:
+        overlay = self.overlay
+        period = self.periods.get((subscriber, name))
+        if period is None or period.since != since:
             return  # it left, and perhaps came back
-        cut = world.cut_until()
-        if cut > world.now:
-            world.at(cut + SETTLE_S, lambda: self._path_set(subscriber, name, since))
+        cut = overlay.cut_until()
+        if cut > overlay.now:
+            overlay.at(cut + SETTLE_S, lambda: self._path_set(subscriber, name, since))
         else:
-            world.advance(world.now)
-            source = world.brokers[world.source].popped
-            self.stays[subscriber, name] = stay._replace(path=source[-1] + 1 if source else 0)
+            overlay.advance(overlay.now)
+            source = overlay.brokers[overlay.source].popped
+            self.periods[subscriber, name] = period._replace(path=source[-1] + 1 if source else 0)
 
     def _drop(self, subscriber: str, key: int, name: str) -> None:
-        stay = self.stays.pop((subscriber, name), None)
-        if stay is None:
+        period = self.periods.pop((subscriber, name), None)
+        if period is None:
             return
-        world = self.world
-        broker = world.brokers[name]
+        overlay = self.overlay
+        broker = overlay.brokers[name]
         broker.counts[key] -= 1
         broker.clients -= 1
         broker.resize()
-        self.past_stays.append(stay._replace(last=len(broker.popped), until=world.now))
-        world.carriage.spread(name, world.carriage.routing[name].unsubscribe(key, CLIENTS))
-        if world.subscriber_of[subscriber].home != name and stay.path >= 0:
-            self._replay_home(subscriber, key, broker.popped[-1] if broker.popped else -1, world.now)
+        self.past_periods.append(period._replace(last=len(broker.popped), until=overlay.now))
+        overlay.control.spread(name, overlay.control.routing[name].unsubscribe(key, CLIENTS))
+        if overlay.subscriber_of[subscriber].home != name and period.path >= 0:
+            self._replay_home(subscriber, key, broker.popped[-1] if broker.popped else -1, overlay.now)
 
     def depart(self, subscriber: str, command: Depart) -> None:
         """Unsubscribe after the broker's queuing and matching delays (section 3.4.2), or at once.
@@ -201,77 +201,77 @@ class Service:
         The delays are those of the message that was matched last, so with a growing backlog they are too short;
         what the broker had not matched by then is replayed.
         """
-        world = self.world
-        broker = world.brokers[command.broker]
-        world.advance(world.now)
-        wait = broker.last_wait + broker.delay + max(0.0, broker.out_free - world.now) if self.wait_out else 0.0
-        world.at(world.now + max(SETTLE_S, wait), lambda: self._unsubscribe(subscriber, command.broker))
+        overlay = self.overlay
+        broker = overlay.brokers[command.broker]
+        overlay.advance(overlay.now)
+        wait = broker.last_wait + broker.delay + max(0.0, broker.out_free - overlay.now) if self.wait_out else 0.0
+        overlay.at(overlay.now + max(SETTLE_S, wait), lambda: self._unsubscribe(subscriber, command.broker))
 
     def _unsubscribe(self, subscriber: str, name: str) -> None:
-        self.world.advance(self.world.now)
-        actor = self.world.subscriber_of[subscriber]
+        self.overlay.advance(self.overlay.now)
+        actor = self.overlay.subscriber_of[subscriber]
         if name == actor.home or (actor.moving and actor.moving[1] == name):
             return  # it came back before it had left
-        self.world.post(subscriber, name, m.Unsubscribe())
+        self.overlay.post(subscriber, name, m.Unsubscribe())
 
     # -- crashes --------------------------------------------------------------------------------
 
     def abandon(self, name: str) -> None:
         """Let a broker's subscribers notice that it crashed."""
-        world = self.world
-        broker = world.brokers[name]
-        for subscriber, place in [pair for pair in self.stays if pair[1] == name]:
-            stay = self.stays.pop((subscriber, place))._replace(last=len(broker.popped), until=world.now)
-            self.past_stays.append(stay)
-            broker.counts[stay.key] -= 1
+        overlay = self.overlay
+        broker = overlay.brokers[name]
+        for subscriber, place in [pair for pair in self.periods if pair[1] == name]:
+            period = self.periods.pop((subscriber, place))._replace(last=len(broker.popped), until=overlay.now)
+            self.past_periods.append(period)
+            broker.counts[period.key] -= 1
             broker.clients -= 1
-            world.at(world.now + BROKEN_S, lambda s=subscriber, stay=stay: self._reconnect(s, stay))  # type: ignore[misc]
-        for subscriber, actor in world.subscriber_of.items():
+            overlay.at(overlay.now + BROKEN_S, lambda s=subscriber, period=period: self._reconnect(s, period))  # type: ignore[misc]
+        for subscriber, actor in overlay.subscriber_of.items():
             if actor.moving and actor.moving[1] == name:
-                world.deliver(subscriber, Broken(name))
+                overlay.deliver(subscriber, Broken(name))
         broker.resize()
 
-    def _reconnect(self, subscriber: str, stay: Stay) -> None:
+    def _reconnect(self, subscriber: str, period: ServicePeriod) -> None:
         """Find a new home for a subscriber whose broker crashed; the source replays what it missed."""
-        self._find_home(subscriber, stay.broker)
-        if stay.path >= 0:  # otherwise nothing had been promised yet
-            after = self.world.brokers[stay.broker].popped[stay.last - 1] if stay.last else -1
-            assert stay.until is not None
-            self._replay_home(subscriber, stay.key, max(after, stay.path - 1), stay.until)
+        self._find_home(subscriber, period.broker)
+        if period.path >= 0:  # otherwise nothing had been promised yet
+            after = self.overlay.brokers[period.broker].popped[period.last - 1] if period.last else -1
+            assert period.until is not None
+            self._replay_home(subscriber, period.key, max(after, period.path - 1), period.until)
 
     def _find_home(self, subscriber: str, broken: str) -> None:
         """Tell a subscriber that a broker is gone, and redirect it to a random other one if it has none left."""
-        world = self.world
-        actor = world.subscriber_of[subscriber]
-        world.tell(subscriber, Broken(broken))
-        able = [name for name, spec in world.specs.items() if spec.head and name not in world.down]
+        overlay = self.overlay
+        actor = overlay.subscriber_of[subscriber]
+        overlay.tell(subscriber, Broken(broken))
+        able = [name for name, spec in overlay.specs.items() if spec.head and name not in overlay.down]
         if actor.home is None and able:
-            world.tell(subscriber, Connect(self._redirect.choice(able)))
+            overlay.tell(subscriber, Connect(self._redirect.choice(able)))
         elif actor.home is None:
-            world.at(world.now + BROKEN_S, lambda: self._find_home(subscriber, broken))
+            overlay.at(overlay.now + BROKEN_S, lambda: self._find_home(subscriber, broken))
 
     # -- replaying ------------------------------------------------------------------------------
 
     def _replay_home(self, subscriber: str, key: int, after: int, since: float) -> None:
         """Fill a gap as soon as the subscriber's home is reached by all that is published from then on."""
-        world = self.world
-        home = world.subscriber_of[subscriber].home
-        stay = self.stays.get((subscriber, home)) if home is not None else None
-        cut = world.cut_until()
-        if stay is None or stay.path < 0 or cut > world.now:
-            again = max(world.now, cut) + SETTLE_S
-            world.at(again, lambda: self._replay_home(subscriber, key, after, since))
+        overlay = self.overlay
+        home = overlay.subscriber_of[subscriber].home
+        period = self.periods.get((subscriber, home)) if home is not None else None
+        cut = overlay.cut_until()
+        if period is None or period.path < 0 or cut > overlay.now:
+            again = max(overlay.now, cut) + SETTLE_S
+            overlay.at(again, lambda: self._replay_home(subscriber, key, after, since))
             return
-        world.advance(world.now)
-        self._replay(subscriber, key, after, stay.broker, since)
+        overlay.advance(overlay.now)
+        self._replay(subscriber, key, after, period.broker, since)
 
     def _replay(self, subscriber: str, key: int, after: int, home: str, since: float) -> None:
         """Let the source's head deliver, through the new home, what the old one had not matched yet.
 
         The head keeps what was published lately, and matches it against the one subscription.
         """
-        world = self.world
-        source, broker, now = world.brokers[world.source], world.brokers[home], world.now
+        overlay = self.overlay
+        source, broker, now = overlay.brokers[overlay.source], overlay.brokers[home], overlay.now
         until = source.popped[-1] if source.popped else -1
         if until <= after:
             return
@@ -295,9 +295,9 @@ class Service:
 
     def _count_replayed(self, home: str, orders: IntArray) -> None:
         """Count the messages that the new home receives: one for all who leave together and miss it."""
-        place = (home, int(self.world.now))
+        place = (home, int(self.overlay.now))
         if self._batch[0] != place:
             self._batch = (place, np.zeros(len(self._times), dtype=bool))
         mask = self._batch[1]
-        self.world.carriage.received["replay"] += int((~mask[orders]).sum())
+        self.overlay.control.received["replay"] += int((~mask[orders]).sum())
         mask[orders] = True

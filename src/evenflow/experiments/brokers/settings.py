@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from evenflow.brokers.settings import EVEN, Balancing
+from evenflow.brokers.settings import EVEN, BrokerSettings
 from evenflow.errors import BadInput
 from evenflow.experiments.settings import setting
 
 
 @dataclass(frozen=True)
-class BrokerSettings:
+class PadresSettings:
     """Every experiment with brokers has these."""
 
     balancer: Literal["none", "default", "even"] = setting("default", "none, as published, or ours")
@@ -34,10 +34,10 @@ class BrokerSettings:
     balance: float = setting(0.005, "balance percentage", low=0.0, high=1.0)
     inert: Literal["step2", "literal"] = setting("step2", "what a broker between the thresholds does")
 
-    def balancing(self) -> Balancing:
+    def broker_settings(self) -> BrokerSettings:
         """Give the balancer's parameters."""
         ours = EVEN if self.balancer == "even" else {}
-        return Balancing(
+        return BrokerSettings(
             local_pie_s=self.local_pie_s,
             global_pie_s=self.global_pie_s,
             press_samples=self.press_samples,
@@ -63,4 +63,4 @@ class BrokerSettings:
             raise BadInput(
                 f"join_until={self.join_until:g}", f"at least join_from={self.join_from:g}", "--set join_until"
             )
-        self.balancing()
+        self.broker_settings()

@@ -7,18 +7,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from evenflow.brokers.estimates import Estimate
 from evenflow.brokers.load import Load
+from evenflow.brokers.session_trace import LoadEstimate
 from evenflow.experiments.brokers.data_path import Broker
 from evenflow.experiments.brokers.delivery import count_deliveries
-from evenflow.experiments.brokers.world import LOOK_S, World
+from evenflow.experiments.brokers.world import LOOK_S, BrokerWorld
 
 CONVERGED = 0.1  # max - min of the input ratios
 HELD = 0.95  # share of the rest of the time
 WINDOW_S = 500
 
 
-def summarize(world: World) -> dict[str, Any]:
+def summarize(world: BrokerWorld) -> dict[str, Any]:
     """Give the row of one run."""
     settings, history, sim = world.settings, world.history, world.sim
     change, end = min(settings.change_at, settings.seconds), settings.seconds
@@ -55,9 +55,7 @@ def summarize(world: World) -> dict[str, Any]:
         "b1_overloaded_s": LOOK_S * sum(load.above(settings.higher) for load in b1),
         "b1_queue": len(sim.brokers[world.entry].queue),
         "b1_crashed_s": sim.brokers[world.entry].crashed_at,
-        "messages_by_class": dict(
-            sorted({**sim.carriage.received, "publication": publications(world, 0, end)}.items())
-        ),
+        "messages_by_class": dict(sorted({**sim.control.received, "publication": publications(world, 0, end)}.items())),
         "moved": sum(s["moved"] for s in moves),
         "replayed": sim.service.replayed,
         "unprocessed": delivery.unprocessed,
@@ -85,11 +83,11 @@ def convergence(at: Sequence[float], loads: Sequence[Sequence[Load]], change: fl
     return found
 
 
-def _within(world: World, window: tuple[float, float]) -> list[int]:
+def _within(world: BrokerWorld, window: tuple[float, float]) -> list[int]:
     return [i for i, at in enumerate(world.history.at) if window[0] < at <= window[1]]
 
 
-def spread(world: World, window: tuple[float, float], index: Any) -> float | None:
+def spread(world: BrokerWorld, window: tuple[float, float], index: Any) -> float | None:
     """Give the mean standard deviation over the edge brokers in a window."""
     places = _within(world, window)
     loads = world.history.loads
@@ -97,7 +95,7 @@ def spread(world: World, window: tuple[float, float], index: Any) -> float | Non
     return statistics.fmean(found) if found else None
 
 
-def delay_spread(world: World, window: tuple[float, float]) -> float | None:
+def delay_spread(world: BrokerWorld, window: tuple[float, float]) -> float | None:
     """Give the mean difference of the longest and the shortest matching delay."""
     loads = world.history.loads
     found = []
@@ -107,27 +105,27 @@ def delay_spread(world: World, window: tuple[float, float]) -> float | None:
     return statistics.fmean(found) if found else None
 
 
-def shares(world: World) -> dict[str, float]:
+def shares(world: BrokerWorld) -> dict[str, float]:
     """Give each edge broker's share of the subscribers at the end, per cent."""
     clients = {name: world.sim.brokers[name].clients for name in world.edges}
     total = sum(clients.values()) or 1
     return {name: 100.0 * count / total for name, count in clients.items()}
 
 
-def publications(world: World, begin: float, end: float) -> int:
+def publications(world: BrokerWorld, begin: float, end: float) -> int:
     """Count the quotes that brokers received in a window."""
     return sum(sum(broker.arrived[int(begin) : int(end)]) for broker in world.sim.brokers.values())
 
 
-def overhead(world: World, begin: float, end: float) -> float:
+def overhead(world: BrokerWorld, begin: float, end: float) -> float:
     """Give the share of all received messages that are not quotes, per cent; deliveries are not counted."""
-    bins = world.sim.carriage.received_at[int(begin) // LOOK_S : int(end) // LOOK_S]
+    bins = world.sim.control.received_at[int(begin) // LOOK_S : int(end) // LOOK_S]
     control = sum(sum(one.values()) for one in bins)
     total = control + publications(world, begin, end)
     return 100.0 * control / total if total else 0.0
 
 
-def estimation(estimates: Iterable[Estimate], entry: str, joined: float) -> dict[str, Any]:
+def estimation(estimates: Iterable[LoadEstimate], entry: str, joined: float) -> dict[str, Any]:
     """Compare estimates with what was measured, in ratio points; the broker that others still join is left out."""
     found: dict[str, Any] = {}
     kept = [e for e in estimates if not (e.side == "offloader" and e.broker == entry and e.at <= joined)]

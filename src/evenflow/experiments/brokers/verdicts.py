@@ -39,7 +39,7 @@ def subscribers(points: Sequence[Point]) -> list[Verdict]:
     even = _of(points, "std_input")
     return [
         ("2000 more subscribers take about 1000 s longer", 500 <= rise <= 1500, f"{rise:.0f} s; {_shown(pairs)}"),
-        ("input ratios stay within the threshold", all(y < 0.1 for _, y in even), _shown(even)),
+        ("input ratios period within the threshold", all(y < 0.1 for _, y in even), _shown(even)),
     ]
 
 
@@ -55,7 +55,7 @@ def zero_traffic(points: Sequence[Point]) -> list[Verdict]:
     return [
         ("convergence is shorter up to 20 %", falls, _shown(pairs)),
         ("and flat beyond", flat, _shown(pairs)),
-        ("input ratios stay within the threshold", all(y < 0.1 for _, y in even), _shown(even)),
+        ("input ratios period within the threshold", all(y < 0.1 for _, y in even), _shown(even)),
     ]
 
 

@@ -30,7 +30,7 @@ def advertisement(symbol: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Publisher:
+class QuotePublisher:
     """Publishes one stock, so many messages per minute from a time on, then perhaps others."""
 
     symbol: int
@@ -40,7 +40,7 @@ class Publisher:
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class QuoteWorkload:
     """What happens, apart from balancing.
 
     Parameters
@@ -58,13 +58,13 @@ class Workload:
     catalogue: Catalogue
     symbols: Sequence[str]
     kinds: tuple[tuple[int, ...], ...]
-    publishers: Sequence[Publisher]
+    publishers: Sequence[QuotePublisher]
     subscribers: Sequence[tuple[float, int]]
     times: list[float]
     quotes: list[int]
 
 
-class Given(Protocol):
+class GivenWorkload(Protocol):
     """What a workload file decides (see `padres_file`)."""
 
     @property
@@ -77,7 +77,7 @@ class Given(Protocol):
         """Time, subscription and broker of each."""
         ...
 
-    def sources(self) -> list[Publisher]:
+    def sources(self) -> list[QuotePublisher]:
         """Give the publishers."""
         ...
 
@@ -94,8 +94,8 @@ def build(
     change_at: float,
     series: Quotes,
     days: int = DAYS,
-    given: Given | None = None,
-) -> Workload:
+    given: GivenWorkload | None = None,
+) -> QuoteWorkload:
     """Draw a workload: publishers at 0 to 60 messages per minute, half of which double at ``change_at``.
 
     What a workload file gives is not drawn.
@@ -109,17 +109,17 @@ def build(
         people = draw_subscribers(chance, catalogue, market, symbols, subscribers, zero_traffic, joins)
     sources = given.sources() if given else draw_publishers(chance, publishers, change_at)
     times, which = publications(chance, sources, seconds, series, days)
-    return Workload(catalogue, symbols, match_all(catalogue, market), sources, people, times, which)
+    return QuoteWorkload(catalogue, symbols, match_all(catalogue, market), sources, people, times, which)
 
 
-def draw_publishers(chance: random.Random, count: int, change_at: float) -> list[Publisher]:
+def draw_publishers(chance: random.Random, count: int, change_at: float) -> list[QuotePublisher]:
     """Draw the publishers' rates, and who doubles."""
     doubling = set(chance.sample(range(count), count // 2))
     found = []
     for number in range(count):
         rate = chance.uniform(0.0, 60.0)
         changes = ((0.0, rate), (change_at, 2 * rate)) if number in doubling else ((0.0, rate),)
-        found.append(Publisher(number, 5.0 + 0.1 * number, changes, chance.random()))
+        found.append(QuotePublisher(number, 5.0 + 0.1 * number, changes, chance.random()))
     return found
 
 
@@ -159,13 +159,13 @@ def match_all(catalogue: Catalogue, market: pa.Table) -> tuple[tuple[int, ...], 
 
 
 def publications(
-    chance: random.Random, publishers: Sequence[Publisher], seconds: float, series: Quotes, days: int = DAYS
+    chance: random.Random, publishers: Sequence[QuotePublisher], seconds: float, series: Quotes, days: int = DAYS
 ) -> tuple[list[float], list[int]]:
     """Lay out all publications in order: each publisher at a steady pace, its quotes drawn or day after day."""
     generator = np.random.default_rng(chance.getrandbits(63))
     times, which = [], []
     for publisher in publishers:
-        mine = _pace(publisher, seconds)
+        mine = _message_times(publisher, seconds)
         drawn = generator.integers(0, days, len(mine)) if series == "independent" else np.arange(len(mine)) % days
         times.append(mine)
         which.append(publisher.symbol * days + drawn)
@@ -174,7 +174,7 @@ def publications(
     return at[order].tolist(), quote[order].tolist()
 
 
-def _pace(publisher: Publisher, seconds: float) -> npt.NDArray[np.float64]:
+def _message_times(publisher: QuotePublisher, seconds: float) -> npt.NDArray[np.float64]:
     """Give the times of one publisher's messages; a change of rate takes effect at once."""
     found: list[npt.NDArray[np.float64]] = [np.zeros(0)]
     edges = [max(publisher.joins, begin) for begin, _ in publisher.rates] + [seconds]
@@ -189,6 +189,6 @@ def _pace(publisher: Publisher, seconds: float) -> npt.NDArray[np.float64]:
     return np.concatenate(found)
 
 
-def subscriptions(workload: Workload) -> Mapping[int, Subscription]:
+def subscriptions(workload: QuoteWorkload) -> Mapping[int, Subscription]:
     """Give all subscriptions by number."""
     return {key: workload.catalogue.subscription(key) for key in range(len(workload.catalogue))}

@@ -1,4 +1,4 @@
-"""Workload files of Cheung 2006, section 5.1: brokers, publishers and changes of rate, one line each.
+"""QuoteWorkload files of Cheung 2006, section 5.1: brokers, publishers and changes of rate, one line each.
 
 ``1.0 broker add B0 500 16 10`` (MHz, MB, Mbit/s), ``2.0 publisher add P1 YHOO 10 B0`` (messages per minute),
 ``60.0 publisher chrate P1 20``; ours is ``10.0 subscriber add S1 B1 [class,eq,'STOCK']``.
@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from evenflow.brokers.peer import Role, settled
+from evenflow.brokers.peer import Role, roles_of
 from evenflow.errors import BadInput
-from evenflow.experiments.brokers.overlay import Spec
-from evenflow.experiments.brokers.workload import Publisher
+from evenflow.experiments.brokers.overlay import BrokerSpec
+from evenflow.experiments.brokers.workload import QuotePublisher
 from evenflow.subscriptions.language import LanguageError, Subscription, parse_subscription
 
 ALLOWED = (
@@ -42,7 +42,7 @@ class WorkloadFile:
         Time, subscription and broker of each; without any they are drawn.
     """
 
-    brokers: list[Spec] = field(default_factory=list)
+    brokers: list[BrokerSpec] = field(default_factory=list)
     links: list[tuple[str, str]] = field(default_factory=list)
     joins: dict[str, float] = field(default_factory=dict)
     publishers: dict[str, tuple[str, float, list[tuple[float, float]]]] = field(default_factory=dict)
@@ -54,10 +54,10 @@ class WorkloadFile:
         """The stocks that are published."""
         return [symbol for symbol, _, _ in self.publishers.values()]
 
-    def sources(self) -> list[Publisher]:
+    def sources(self) -> list[QuotePublisher]:
         """Give the publishers; each begins half-way to its first message."""
         return [
-            Publisher(number, joins, tuple(rates), 0.5)
+            QuotePublisher(number, joins, tuple(rates), 0.5)
             for number, (_, joins, rates) in enumerate(self.publishers.values())
         ]
 
@@ -89,8 +89,8 @@ def read_workload(path: Path) -> WorkloadFile:
 def _give_roles(found: WorkloadFile, where: str) -> None:
     """Let PEER say who is a head; who joins late must not make another broker one, for its clients are there."""
     near = {spec.name: spec.head or "" for spec in found.brokers}  # as read: whom it connects to
-    roles = settled((name, to) for name, to in near.items() if to)
-    early = settled((name, to) for name, to in near.items() if to and name not in found.joins)
+    roles = roles_of((name, to) for name, to in near.items() if to)
+    early = roles_of((name, to) for name, to in near.items() if to and name not in found.joins)
     for name in found.joins:
         if early.get(near[name]) is not Role.HEAD:
             raise BadInput(f"broker {name} that joins {near[name]} after clients", "to join a cluster head", where)
@@ -122,7 +122,7 @@ def _line(found: WorkloadFile, line: str, where: str) -> None:
     if read is None:
         raise BadInput(repr(" ".join(words)), ALLOWED, where)
     if read is _subscriber:
-        words = line.strip().split(maxsplit=5)  # the subscription stays as it is, spaces in strings too
+        words = line.strip().split(maxsplit=5)  # the subscription periods as it is, spaces in strings too
     try:
         read(found, at, words[3:], where)
     except BadInput:
@@ -142,7 +142,7 @@ def _broker(found: WorkloadFile, at: float, words: list[str], where: str) -> Non
     to = words[4] if len(words) > 4 else found.brokers[0].name if found.brokers else None
     if to is not None:
         _known(found, to, where)
-    found.brokers.append(Spec(name, name, to, mhz, memory, mbps))  # its role is found when all are known
+    found.brokers.append(BrokerSpec(name, name, to, mhz, memory, mbps))  # its role is found when all are known
 
 
 def _publisher(found: WorkloadFile, at: float, words: list[str], where: str) -> None:

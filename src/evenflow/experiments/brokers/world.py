@@ -9,13 +9,12 @@ from typing import Any
 
 from evenflow.actor import Actor
 from evenflow.brokers.edge import EdgeBroker
-from evenflow.brokers.estimates import Estimates
 from evenflow.brokers.head import HeadActor
 from evenflow.brokers.load import RATIOS, Load
-from evenflow.brokers.trace_records import Retelling
-from evenflow.experiments.brokers.overlay import Federation, Spec
-from evenflow.experiments.brokers.settings import BrokerSettings
-from evenflow.experiments.brokers.workload import Workload, advertisement, build
+from evenflow.brokers.session_trace import Estimates, SessionTrace
+from evenflow.experiments.brokers.overlay import BrokerSpec, Overlay
+from evenflow.experiments.brokers.settings import PadresSettings
+from evenflow.experiments.brokers.workload import QuoteWorkload, advertisement, build
 from evenflow.experiments.brokers.workload_file import WorkloadFile
 from evenflow.experiments.registry import TraceWriter
 
@@ -23,7 +22,7 @@ LOOK_S = 10
 
 
 @dataclass(slots=True)
-class History:
+class LoadHistory:
     """What was seen: loads every ten seconds, and sessions."""
 
     at: list[float] = field(default_factory=list)
@@ -33,13 +32,13 @@ class History:
     global_sessions: list[Mapping[str, Any]] = field(default_factory=list)
 
 
-class World:
+class BrokerWorld:
     """One run of an experiment with brokers."""
 
     def __init__(
         self,
-        settings: BrokerSettings,
-        specs: Sequence[Spec],
+        settings: PadresSettings,
+        specs: Sequence[BrokerSpec],
         links: Sequence[tuple[str, str]],
         entry: str,
         seed: int,
@@ -48,13 +47,13 @@ class World:
     ) -> None:
         settings.check()
         self.settings, self.specs, self.entry = settings, specs, entry
-        self.history = History()
+        self.history = LoadHistory()
         self.estimates = Estimates(lambda name: self.sim.brokers[name].measure(self.sim.now))
         self._trace = trace
-        self._retelling = None if trace is None else Retelling(trace, max)
+        self._session_trace = None if trace is None else SessionTrace(trace, max)
         self.seed = seed
         self.edges = [spec.name for spec in specs if spec.head]
-        self.workload: Workload = build(
+        self.workload: QuoteWorkload = build(
             self.chance("workload"),
             seed=seed,
             publishers=settings.publishers,
@@ -68,7 +67,7 @@ class World:
         )
         self.joins = given.joins if given else {}
         self.entries = [broker for _, _, broker in given.subscribers.values()] if given else []
-        self.sim = Federation(
+        self.sim = Overlay(
             seed,
             specs,
             links,
@@ -94,7 +93,7 @@ class World:
         """Return a named stream of chance."""
         return random.Random(f"{self.seed}/{name}")
 
-    def run(self) -> Federation:
+    def run(self) -> Overlay:
         """Run to the end."""
         settings, sim, workload = self.settings, self.sim, self.workload
         sim.publish(workload.times, workload.quotes)
@@ -114,7 +113,7 @@ class World:
         return sim
 
     def _actors(self) -> dict[str, Callable[[], Actor]]:
-        balancing, sim = self.settings.balancing(), self.sim
+        balancing, sim = self.settings.broker_settings(), self.sim
         found: dict[str, Callable[[], Actor]] = {}
         heads = [spec.name for spec in self.specs if not spec.head]
         for spec in self.specs:
@@ -142,7 +141,7 @@ class World:
                 ratios = {"input": load.input_ratio, "output": load.output_ratio, "delay_s": load.matching_delay}
                 parts = {
                     "parts": dict(zip(RATIOS, load.ratios(), strict=True)),
-                    "limit": self.settings.balancing().lower,
+                    "limit": self.settings.broker_settings().lower,
                 }
                 about = {"kind": "sample", "at": now, "node": name, "load": max(load.input_ratio, load.output_ratio)}
                 self._trace({**about, **ratios, **parts, "clients": broker.clients})
@@ -152,9 +151,9 @@ class World:
     def _note(self, record: Mapping[str, Any]) -> None:
         if self._trace is not None:
             self._trace(record)
-        estimate = self.estimates.follow(record)
-        if self._retelling is not None:
-            self._retelling.follow(record, estimate)
+        estimate = self.estimates.observe(record)
+        if self._session_trace is not None:
+            self._session_trace.observe(record, estimate)
         if record["kind"] == "broker_session":
             self.history.sessions.append(record)
         elif record["kind"] == "global_session":

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenflow.brokers.load import Load, Memory
+from evenflow.brokers.load import Load, MemoryUse
 
 Floats = npt.NDArray[np.float64]
 WINDOW = 8  # batches over which a lane is measured, at most
-SWIFT = 0.25  # of the work went at least as fast as it is taken to go
-UNSURE = 3  # batches after a move before a lane is judged
-SLOWER = 1.5  # times the usual: until then it is taken to be no slower
-FITTED = 80  # measurements of lanes from which the costs of the engine are found
-FITTINGS = 20  # rounds of weighting in which they are
+SPEED_PERCENTILE = 0.25  # of the work went at least as fast as it is taken to go
+SETTLE_BATCHES = 3  # batches after a move before a lane is judged
+MAX_SLOWDOWN = 1.5  # times the usual: until then it is taken to be no slower
+FIT_SAMPLES = 80  # measurements of lanes from which the costs of the engine are found
+FIT_ROUNDS = 20  # rounds of weighting in which they are
 
 
-class Meter:
+class LaneMeter:
     """Measures every lane since it began anew: processor time varies from batch to batch, and a move makes it another.
 
     Parameters
@@ -37,10 +37,10 @@ class Meter:
         self.lengths = dict.fromkeys(edges, 0)  # batches since a lane began anew
         self._subscribers = subscribers
         self._output, self._memory = output, memory
-        self._unsure = dict.fromkeys(edges, 0)
+        self._unsettled = dict.fromkeys(edges, 0)
         self._batches: deque[Mapping[str, Mapping[str, Any]]] = deque(maxlen=WINDOW)
         self._times: deque[float] = deque([0.0], maxlen=WINDOW + 1)
-        self._fitted: deque[tuple[float, float, float]] = deque(maxlen=FITTED)
+        self._fitted: deque[tuple[float, float, float]] = deque(maxlen=FIT_SAMPLES)
         self._slope = self._per_bit = 0.0
         self._speeds: list[float] = []  # of each batch, that of its fastest lanes
 
@@ -49,14 +49,14 @@ class Meter:
         """When the last batch ended."""
         return self._times[-1]
 
-    def begin_anew(self, name: str, unsure: int = 0) -> None:
+    def reset(self, name: str, unsure: int = 0) -> None:
         """Measure a lane from the next batch on, for it is another load; so many batches do not say for sure which."""
         self.lengths[name] = 0
-        self._unsure[name] = max(unsure, self._unsure[name])
+        self._unsettled[name] = max(unsure, self._unsettled[name])
 
-    def sure(self, name: str) -> bool:
+    def is_settled(self, name: str) -> bool:
         """Tell whether a lane can be judged by what it measured."""
-        return not self._unsure[name]
+        return not self._unsettled[name]
 
     def read(self, seen: Mapping[str, Mapping[str, Any]], now: float) -> dict[str, Load]:
         """Take the measures of a batch, and return every broker's load; a lane without publications has measured nothing."""
@@ -69,11 +69,12 @@ class Meter:
         self._batches.append(batch)
         for name, length in self.lengths.items():
             self.lengths[name] = min(WINDOW, length + 1)
-            self._unsure[name] = max(0, self._unsure[name] - 1)
+            self._unsettled[name] = max(0, self._unsettled[name] - 1)
         self._fitted.extend((row["cpu_us"] / 1e6, row["comparisons"], row["bits"]) for row in batch.values())
         self._slope, self._per_bit = engine_costs(self._fitted)
         self._speeds = [
-            swift((self._pace(row), 1.0) for row in one.values() if self._work(row)) for one in self._batches
+            weighted_percentile((self._slowdown(row), 1.0) for row in one.values() if self._expected_s(row))
+            for one in self._batches
         ]
         return {name: self.load(name) for name in self.lengths}
 
@@ -86,8 +87,10 @@ class Meter:
         publications = sum(row["publications"] for row, _ in rows)
         bits = sum(row["bits"] for row, _ in rows)
         subscribers = self._subscribers(name)
-        work = sum(self._work(row) for row, _ in rows)
-        delay = work / publications * self._lag(name, rows) if work and subscribers else self._slope * subscribers
+        work = sum(self._expected_s(row) for row, _ in rows)
+        delay = (
+            work / publications * self._lane_slowdown(name, rows) if work and subscribers else self._slope * subscribers
+        )
         return Load(
             subscribers,
             delay,
@@ -95,41 +98,45 @@ class Meter:
             bits / span,
             self._output,
             delay * publications / span,
-            Memory(0.0, 0.0, float(rows[-1][0]["memory"]) if rows else 0.0, self._memory),
+            MemoryUse(0.0, 0.0, float(rows[-1][0]["memory"]) if rows else 0.0, self._memory),
             self._slope,
             min(self._per_bit, delay * publications / bits) if bits else self._per_bit,  # it has not cost more than all
         )
 
-    def _work(self, row: Mapping[str, Any]) -> float:
+    def _expected_s(self, row: Mapping[str, Any]) -> float:
         """Give the seconds that the costs say it takes."""
         return float(self._slope * row["comparisons"] + self._per_bit * row["bits"])
 
-    def _pace(self, row: Mapping[str, Any]) -> float:
+    def _slowdown(self, row: Mapping[str, Any]) -> float:
         """Give the seconds that it took for each of those."""
-        return float(row["cpu_us"] / 1e6 / self._work(row))
+        return float(row["cpu_us"] / 1e6 / self._expected_s(row))
 
-    def _lag(self, name: str, rows: Iterable[tuple[Mapping[str, Any], float]]) -> float:
+    def _lane_slowdown(self, name: str, rows: Iterable[tuple[Mapping[str, Any], float]]) -> float:
         """Find a lane's pace.
 
         Each batch is compared with the other lanes in the same batch, for the whole machine is slower at times,
         and what is slow now and then is left out: neither is its broker's doing.
         """
-        usual = swift((speed, 1.0) for speed in self._speeds if speed)
-        slower = swift((self._pace(row) / speed, self._work(row)) for row, speed in rows if speed and self._work(row))
-        return usual * (slower if self.sure(name) else min(slower, SLOWER))
+        usual = weighted_percentile((speed, 1.0) for speed in self._speeds if speed)
+        slower = weighted_percentile(
+            (self._slowdown(row) / speed, self._expected_s(row))
+            for row, speed in rows
+            if speed and self._expected_s(row)
+        )
+        return usual * (slower if self.is_settled(name) else min(slower, MAX_SLOWDOWN))
 
 
-def swift(values: Iterable[tuple[float, float]]) -> float:
-    """Find the value that `SWIFT` of the weight does not exceed; 0 if there is none.
+def weighted_percentile(values: Iterable[tuple[float, float]]) -> float:
+    """Find the value that `SPEED_PERCENTILE` of the weight does not exceed; 0 if there is none.
 
     Examples
     --------
-    >>> swift([(2.0, 1.0), (6.0, 1.0), (2.2, 1.0)]), swift([(2.0, 0.1), (2.5, 3.0), (3.0, 6.0)])
+    >>> weighted_percentile([(2.0, 1.0), (6.0, 1.0), (2.2, 1.0)]), weighted_percentile([(2.0, 0.1), (2.5, 3.0), (3.0, 6.0)])
     (2.0, 2.5)
     """
     value, weight = np.array(sorted(values) or [(0.0, 1.0)]).T
     reached = np.cumsum(weight)
-    return float(value[np.searchsorted(reached, SWIFT * reached[-1])])
+    return float(value[np.searchsorted(reached, SPEED_PERCENTILE * reached[-1])])
 
 
 def engine_costs(seen: Iterable[tuple[float, float, float]]) -> tuple[float, float]:
@@ -149,13 +156,13 @@ def engine_costs(seen: Iterable[tuple[float, float, float]]) -> tuple[float, flo
     scale: Floats = np.maximum(table.max(axis=0, initial=0.0), 1e-300)
     spent, works = table[:, 0] / scale[0], table[:, 1:] / scale[1:]
     weight, found = np.ones(len(table)), np.zeros(2)
-    for _ in range(FITTINGS if len(table) else 0):
-        found = _least(works * weight[:, None], spent * weight)
+    for _ in range(FIT_ROUNDS if len(table) else 0):
+        found = _fit_nonnegative(works * weight[:, None], spent * weight)
         weight = 1.0 / np.sqrt(np.maximum(np.abs(spent - works @ found), 1e-6))
     return float(found[0] * scale[0] / scale[1]), float(found[1] * scale[0] / scale[2])
 
 
-def _least(works: Floats, spent: Floats) -> Floats:
+def _fit_nonnegative(works: Floats, spent: Floats) -> Floats:
     """Fit two costs by least squares, neither below 0."""
     both = np.asarray(np.linalg.lstsq(works, spent, rcond=None)[0], dtype=np.float64)
     if both.min() >= 0.0:

@@ -22,16 +22,15 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 from evenflow.brokers import messages as m
 from evenflow.brokers.catalogue import Catalogue
 from evenflow.brokers.edge import EdgeBroker
-from evenflow.brokers.estimates import Estimates
 from evenflow.brokers.head import HeadActor
 from evenflow.brokers.load import RATIOS, Load
-from evenflow.brokers.mailbox import Mailbox
-from evenflow.brokers.settings import EVEN, Balancing
-from evenflow.brokers.trace_records import Retelling
+from evenflow.brokers.mailbox import BrokerMailbox
+from evenflow.brokers.session_trace import Estimates, SessionTrace
+from evenflow.brokers.settings import EVEN, BrokerSettings
 from evenflow.errors import BadInput
-from evenflow.spark.brokers.meter import UNSURE, Meter
+from evenflow.spark.brokers.meter import SETTLE_BATCHES, LaneMeter
 from evenflow.spark.brokers.stage import COUNT, DELIVERY, MEASURES, SAMPLE, Lane, Route, matched_schema, routed_schema
-from evenflow.spark.brokers.subscribers import Register
+from evenflow.spark.brokers.subscribers import SubscriptionSource
 from evenflow.spark.kit.pins import pinned
 from evenflow.spark.matching.event_reading import EventReader
 from evenflow.spark.matching.subscription_log import line_of, read_line
@@ -43,21 +42,21 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 LOG = "subscribers"
-CHANGED = 0.05  # share of a lane's subscribers that joined or left: then too it is measured anew
+RESET_SHARE = 0.05  # share of a lane's subscribers that joined or left: then too it is measured anew
 
 
-def scaled(settings: Balancing, scale: float) -> Balancing:
+def scaled(settings: BrokerSettings, scale: float) -> BrokerSettings:
     """Shorten every interval, for live use: a second of the thesis becomes ``scale`` seconds.
 
     The normalization of delays is scaled too, as publications come faster by as much.
 
     Examples
     --------
-    >>> scaled(Balancing(), 0.1).local_detect_s
+    >>> scaled(BrokerSettings(), 0.1).local_detect_s
     (2.0, 4.0)
     """
     changed: dict[str, Any] = {}
-    for name in Balancing.__dataclass_fields__:
+    for name in BrokerSettings.__dataclass_fields__:
         value = getattr(settings, name)
         if name.endswith("_s"):
             changed[name] = tuple(scale * v for v in value) if isinstance(value, tuple) else scale * value
@@ -98,7 +97,7 @@ def brokers(
     >>> federation.deliveries().select("symbol", "broker", "matches")  # doctest: +SKIP
     """
     source = Path(subscriptions) if isinstance(subscriptions, str) else subscriptions
-    return Brokers(publications, Register(source), brokers, clusters, **more)
+    return Brokers(publications, SubscriptionSource(source), brokers, clusters, **more)
 
 
 @dataclass
@@ -107,7 +106,7 @@ class Brokers:
 
     Parameters
     ----------
-    publications, register, brokers, clusters
+    publications, subscriptions, brokers, clusters
         As for :func:`brokers`.
     place
         A directory for logs, pins and deliveries, which Spark's tasks and this process both reach.
@@ -124,11 +123,11 @@ class Brokers:
     """
 
     publications: DataFrame
-    register: Register
+    subscriptions: SubscriptionSource
     brokers: int = 8
     clusters: int = 2
     place: Path = field(default_factory=lambda: Path("brokers"))
-    settings: Balancing | None = field(default_factory=lambda: Balancing(**EVEN))
+    settings: BrokerSettings | None = field(default_factory=lambda: BrokerSettings(**EVEN))
     time_scale: float = 1.0
     entry: str | None = None
     mbps: float = 10_000.0
@@ -158,17 +157,17 @@ class Brokers:
         self._logged: dict[str, str] = {}  # subscriber → its subscription as that log has it
         self._chance = random.Random(f"{self.seed}/redirect")
         self._batch, self._began = -1, time.monotonic()
-        self.meter = Meter(self.edges, self._subscribers, self.mbps * 1e6, self.memory_mb * 1e6)
+        self.meter = LaneMeter(self.edges, self._subscribers, self.mbps * 1e6, self.memory_mb * 1e6)
         self.estimates = Estimates(lambda name: self.loads[name])
-        self.retelling = Retelling(self._record, lambda input_ratio, _: input_ratio)
+        self.session_trace = SessionTrace(self._record, lambda input_ratio, _: input_ratio)
         self.mailbox = self._mailbox()
         self._recalled: dict[str, str] | None = None  # subscribers and texts that an earlier life left here
         self._recall()
         if self.settings is not None:
             self.mailbox.start()
 
-    def _mailbox(self) -> Mailbox:
-        settings = scaled(self.settings or Balancing(), self.time_scale)
+    def _mailbox(self) -> BrokerMailbox:
+        settings = scaled(self.settings or BrokerSettings(), self.time_scale)
         clusters = sorted(set(self.cluster_of.values()))
 
         def chance(name: str) -> Callable[[float, float], float]:
@@ -186,7 +185,7 @@ class Brokers:
             listeners[m.PIE_LOCAL + cluster] = {head, *mine}
             near = clusters[max(0, place - 1) : place] + clusters[place + 1 : place + 2]  # a chain of clusters
             listeners[m.PIE_GLOBAL + cluster] = {f"{other}.0" for other in near}
-        return Mailbox(edges, heads, listeners, self._note)
+        return BrokerMailbox(edges, heads, listeners, self._note)
 
     # -- running --------------------------------------------------------------------------------
 
@@ -223,8 +222,10 @@ class Brokers:
 
     def _admit(self) -> None:
         """Let new subscribers join and others leave; it takes effect with the batch that comes."""
-        changes = self.register.changes()
-        if self._recalled is not None:  # the register tells all that it has; who was here and is not in it has left
+        changes = self.subscriptions.changes()
+        if (
+            self._recalled is not None
+        ):  # the subscriptions tells all that it has; who was here and is not in it has left
             known, self._recalled = self._recalled, None
             gone = dict.fromkeys(known.keys() - changes.keys())
             changes = gone | {n: c for n, c in changes.items() if c is None or known.get(n) != c[1]}
@@ -237,11 +238,11 @@ class Brokers:
                 self.attributes.update(dict.fromkeys(one.attribute for one in subscription.predicates))
                 self.mailbox.join(name, self.catalogue.key(subscription), self.entry or self._redirected())
         for name, count in self._log().items():
-            if count > CHANGED * self._subscribers(name):
-                self.meter.begin_anew(name)
+            if count > RESET_SHARE * self._subscribers(name):
+                self.meter.reset(name)
 
     def _subscribers(self, name: str) -> int:
-        return len(self.mailbox.edges[name].book.key_of)
+        return len(self.mailbox.edges[name].subscribers.key_of)
 
     def _redirected(self) -> str:
         """Choose a broker for a new subscriber: a random one that is not overloaded (section 3.2)."""
@@ -320,7 +321,7 @@ class Brokers:
 
     def _covering(self, name: str) -> list[str]:
         """Give a broker's covering set as texts, one subscriber's for each."""
-        by_key = self.mailbox.edges[name].book.by_key
+        by_key = self.mailbox.edges[name].subscribers.by_key
         roots = [key for key in by_key if by_key.keys().isdisjoint(self.catalogue.above(key))]
         return [self.texts[next(iter(by_key[key]))] for key in sorted(roots)]
 
@@ -352,7 +353,7 @@ class Brokers:
             if self.mailbox.edges[name].sampling:
                 lists = self._matched(output / f"kind={DELIVERY}" / f"lane={self.lane[name]}")
                 if lists:  # they count as of when the batch began: it may be longer than PRESS waits
-                    self.mailbox.sampled(name, lists)
+                    self.mailbox.add_sample(name, lists)
         self._settle()
         while self.mailbox.step(self.meter.now):
             self._settle()
@@ -361,20 +362,20 @@ class Brokers:
         """Tell every broker its load; none if it is not sure, unless a session of its own needs one."""
         for name, load in self.loads.items():
             edge = self.mailbox.edges[name]
-            known = self.meter.sure(name) or edge.giving or edge.taking
-            self.mailbox.measured(name, load if known else None)
+            known = self.meter.is_settled(name) or edge.giving or edge.taking
+            self.mailbox.set_load(name, load if known else None)
 
     def _settle(self) -> None:
         """Write moves down, and measure the lanes anew: nobody is judged by what it was before."""
         moved = self._log()
         for name in moved:
-            self.meter.begin_anew(name, UNSURE)
+            self.meter.reset(name, SETTLE_BATCHES)
         if moved:
             self._tell()
 
     def _matched(self, folder: Path) -> list[tuple[int, ...]]:
         """Give the subscriptions that a lane's publications matched, as PRESS wants them."""
-        settings = self.settings or Balancing()
+        settings = self.settings or BrokerSettings()
         wanted = max(settings.press_samples, settings.calm_samples)
         subscribers = self.mailbox.subscribers
         found: list[tuple[int, ...]] = []
@@ -391,8 +392,8 @@ class Brokers:
 
     def _note(self, record: Mapping[str, Any]) -> None:
         self._record({**record, "batch": self._batch})
-        estimate = self.estimates.follow(record)
-        self.retelling.follow(record, estimate)
+        estimate = self.estimates.observe(record)
+        self.session_trace.observe(record, estimate)
         if estimate is not None and estimate.measured is not None:
             expected = {"input": estimate.input, "output": estimate.output, "delay": estimate.delay}
             measured = dict(zip(expected, estimate.measured, strict=True))

@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass
-class Register:
+class SubscriptionSource:
     """Tells what changed since it was last asked: ids with a subscription (new, or another one), or with None (gone).
 
     Parameters

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Book:
+class SubscriberTable:
     """Subscribers by subscription, in the order in which they came."""
 
     by_key: dict[int, dict[str, None]] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Book:
             if not self.by_key[key]:
                 del self.by_key[key]
 
-    def staying(self) -> dict[int, list[str]]:
+    def movable(self) -> dict[int, list[str]]:
         """Give the subscribers that may be moved, by subscription."""
         found: dict[int, list[str]] = {}
         for key, names in self.by_key.items():
@@ -42,11 +42,11 @@ class Book:
                 found[key] = free
         return found
 
-    def send_off(self, subscribers: Iterable[str], session: str) -> None:
+    def mark_leaving(self, subscribers: Iterable[str], session: str) -> None:
         """Mark subscribers as leaving."""
         for name in subscribers:
             self.leaving[name] = session
 
-    def kept_keys(self) -> set[int]:
+    def leaving_keys(self) -> set[int]:
         """Give the subscriptions of those who are leaving but still served."""
         return {self.key_of[name] for name in self.leaving if name in self.key_of}

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from evenflow.brokers.estimates import Estimate
-from evenflow.brokers.trace_records import Retelling
+from evenflow.brokers.session_trace import LoadEstimate, SessionTrace
 
 OFFLOAD = {
     "kind": "offload",
@@ -20,9 +19,9 @@ ENDED = {
 
 def told(*records, estimate=None):
     found = []
-    retelling = Retelling(found.append, max)
+    session_trace = SessionTrace(found.append, max)
     for record in records:
-        retelling.follow(record, estimate)
+        session_trace.observe(record, estimate)
     return found
 
 
@@ -39,7 +38,7 @@ def test_what_moved_nothing_is_no_session():
 
 def test_a_settled_broker_shows_the_effect():
     status = {"kind": "broker_status", "at": 40.0, "broker": "B1", "to": "OK"}
-    estimate = Estimate(9.0, "B1.0.1", "B1", "offloader", 0.4, 0.3, 0.01, (0.45, 0.35, 0.02))
+    estimate = LoadEstimate(9.0, "B1.0.1", "B1", "offloader", 0.4, 0.3, 0.01, (0.45, 0.35, 0.02))
     assert told(status, estimate=estimate) == [
         {"kind": "effect", "at": 40.0, "session": "B1.0.1", "node": "B1", "load": 0.45}
     ]

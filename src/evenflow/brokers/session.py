@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from evenflow.actor import Note
-from evenflow.brokers.book import Book
 from evenflow.brokers.catalogue import Catalogue
-from evenflow.brokers.decide import decide
-from evenflow.brokers.load import Change, Load
-from evenflow.brokers.offload import Algorithm, Candidate, Decision, Desk, Sample
+from evenflow.brokers.load import Load, LoadChange
+from evenflow.brokers.offload import Algorithm, Candidate, Decision, OffloadState, PressSample
 from evenflow.brokers.offload_even import offload_even
-from evenflow.brokers.settings import Balancing
+from evenflow.brokers.offload_published import decide
+from evenflow.brokers.settings import BrokerSettings
+from evenflow.brokers.subscriber_table import SubscriberTable
 from evenflow.subscriptions.press import Sampled
 
 if TYPE_CHECKING:
     from evenflow.brokers.edge import EdgeBroker
+
+REMEMBERED = 50  # sessions whose outcome can still be told
 
 
 @dataclass(slots=True)
@@ -38,18 +40,18 @@ class Giving:
     arrived: int = 0
     asked: int = 0
 
-    def expected_loss(self) -> Change:
+    def expected_loss(self) -> LoadChange:
         """Give what the giver loses when all who arrived elsewhere have left."""
         if self.before is None or self.decision is None:
-            return Change(0, 0.0, 0.0)
+            return LoadChange(0, 0.0, 0.0)
         loss = self.decision.giver
-        return Change(
+        return LoadChange(
             loss.n_subs - self.before.n_subs,
             loss.input_rate - self.before.input_rate,
             loss.output_used - self.before.output_used,
         )
 
-    def note(self, broker: EdgeBroker, sampled: Sampled, now: float) -> Note:
+    def decision_note(self, broker: EdgeBroker, sampled: Sampled, now: float) -> Note:
         """Record the decision: the sample, the loads before, and the estimates."""
         assert self.decision is not None
         assert self.before is not None
@@ -73,7 +75,7 @@ class Giving:
             }
         )
 
-    def ended(self, giver: str, now: float, how: str) -> Note:
+    def end_note(self, giver: str, now: float, how: str) -> Note:
         """Record the whole session."""
         return Note(
             {
@@ -91,6 +93,40 @@ class Giving:
         )
 
 
+@dataclass(slots=True)
+class Taking:
+    """What the taker knows about its session."""
+
+    session: str
+    giver: str
+    total: int | None = None
+    arrived: set[str] = field(default_factory=set)
+
+    @property
+    def complete(self) -> bool:
+        """Whether everybody who was announced has come."""
+        return self.total is not None and len(self.arrived) >= self.total
+
+
+class Outcomes(dict[str, frozenset[str]]):
+    """Who arrived, session by session; the oldest are forgotten.
+
+    Examples
+    --------
+    >>> outcomes = Outcomes()
+    >>> for number in range(REMEMBERED + 1):
+    ...     outcomes.remember(str(number), frozenset({"S1"}))
+    >>> len(outcomes), "0" in outcomes
+    (50, False)
+    """
+
+    def remember(self, session: str, arrived: frozenset[str]) -> None:
+        """Note how a session ended."""
+        self[session] = arrived
+        while len(self) > REMEMBERED:
+            del self[next(iter(self))]
+
+
 def _short(load: Load) -> dict[str, Any]:
     return {
         "input": load.input_ratio,
@@ -102,12 +138,12 @@ def _short(load: Load) -> dict[str, Any]:
     }
 
 
-def deciding(
+def choose_subscribers(
     giving: Giving,
     load: Load,
-    book: Book,
+    subscribers: SubscriberTable,
     catalogue: Catalogue,
-    settings: Balancing,
+    settings: BrokerSettings,
     sampled: Sampled,
     message_size: float,
 ) -> list[str]:
@@ -119,26 +155,26 @@ def deciding(
         Each publication is the collection of subscription numbers that it matches.
     """
     assert giving.load is not None
-    staying = book.staying()
-    bits = bit_vectors(sampled.publications, {*staying, *giving.css, *book.kept_keys()})
-    candidates = {str(key): Candidate(str(key), len(names), bits.get(key, 0)) for key, names in staying.items()}
+    movable = subscribers.movable()
+    bits = bit_vectors(sampled.publications, {*movable, *giving.css, *subscribers.leaving_keys()})
+    candidates = {str(key): Candidate(str(key), len(names), bits.get(key, 0)) for key, names in movable.items()}
     # Only those that are here matter, and the order of numbers is the order of ids.
-    above = {str(k): frozenset(str(w) for w in catalogue.above(k) if w in staying) for k in staying}
+    above = {str(k): frozenset(str(w) for w in catalogue.above(k) if w in movable) for k in movable}
     giving.before = load
-    desk = Desk(
+    state = OffloadState(
         load,
         giving.load,
-        Sample(len(sampled.publications), load.input_rate, message_size),
+        PressSample(len(sampled.publications), load.input_rate, message_size),
         settings.limits(),
         giving.overloaded,
         candidates,
         above,
         _union(bits, giving.css),
-        {str(key) for key in staying if catalogue.covers_any(giving.css, key)},
-        _union(bits, book.kept_keys()) if settings.count_leavers else 0,
+        {str(key) for key in movable if catalogue.covers_any(giving.css, key)},
+        _union(bits, subscribers.leaving_keys()) if settings.count_leavers else 0,
     )
-    giving.decision = offload_even(desk) if settings.joint else decide(giving.algorithm, desk)
-    return [name for pick in giving.decision.picks for name in staying[int(pick.name)][: pick.subscribers]]
+    giving.decision = offload_even(state) if settings.joint else decide(giving.algorithm, state)
+    return [name for pick in giving.decision.picks for name in movable[int(pick.name)][: pick.subscribers]]
 
 
 def bit_vectors(publications: Sequence[Iterable[int]], wanted: set[int]) -> dict[int, int]:

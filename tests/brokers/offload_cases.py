@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from evenflow.brokers.load import Load
-from evenflow.brokers.offload import Candidate, Desk, Limits, Sample, relations
+from evenflow.brokers.offload import Candidate, Limits, OffloadState, PressSample, relations
 from evenflow.subscriptions.covering import covers
 from evenflow.subscriptions.language import parse_subscription
 
@@ -17,17 +17,17 @@ def broker(
     return Load(n, delay, rate, out, 100_000.0, rate * delay if cpu is None else cpu)
 
 
-def desk(giver: Load, taker: Load, subs: dict[str, tuple[str, int, str]], **more: Any) -> Desk:
+def offload_state(giver: Load, taker: Load, subs: dict[str, tuple[str, int, str]], **more: Any) -> OffloadState:
     """A case: ``{id: (subscription, subscribers, bits)}``, ten samples at 10 msg/s of 1000 bits unless said otherwise."""
     forms = {name: parse_subscription(text) for name, (text, _, _) in subs.items()}
     css = {parse_subscription(text): int(bits, 2) for text, bits in more.pop("css", {}).items()}
     known = 0
     for bits in css.values():
         known |= bits
-    return Desk(
+    return OffloadState(
         giver,
         taker,
-        more.pop("sample", Sample(10, 10.0, 1000.0)),
+        more.pop("sample", PressSample(10, 10.0, 1000.0)),
         more.pop("limits", Limits()),
         more.pop("overloaded", False),
         {name: Candidate(name, number, int(bits, 2)) for name, (_, number, bits) in subs.items()},
