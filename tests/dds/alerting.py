@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from evenflow.dds.bus import CONTROL
 from evenflow.dds.wire.codec import message_to_json
 from evenflow.dds.wire.idl import Control
 from evenflow.dds.wire.values import to_sample
-
-from evenflow.dds.bus import CONTROL
 from evenflow.slices.ledger import item_id
 from evenflow.slices.messages import Item
 

@@ -120,10 +120,10 @@ def disturb(kind):
     """Write samples that do not fit, as octets: each of them once ended a process."""
     from alerting import control
     from cyclonedds._clayer import ddspy_write
-    from evenflow.dds.wire.idl import CacheTopic, Control, item_type
     from mutations import cache_sample
 
     from evenflow.dds.bus import CACHES, CONTROL, Bus
+    from evenflow.dds.wire.idl import CacheTopic, Control, item_type
     from evenflow.slices.messages import Leave
 
     bus = Bus(DOMAIN)
