@@ -16,6 +16,7 @@ from evenflow.spark.cells import batches_of, by_slice, to_cell
 from evenflow.spark.keys import Ints, spark_hash
 from evenflow.spark.log import ControlLog
 from evenflow.spark.settings import Plane, batch_stamped, control_offset
+from evenflow.spark.stateful.late import Late
 from evenflow.spark.storage import Storage
 
 PACKED: Final = "k int, part int, number long, what string, session long, cell binary"
@@ -65,6 +66,7 @@ class Pack:
     plane: Plane
     assign: Assign
     correlate: bool = False
+    late: Late | None = None
 
     def _stamped(self, table: Any) -> int:
         if STAMP not in table.column_names:
@@ -94,6 +96,8 @@ class Pack:
                 batch = self._stamped(table)
             if keys is None:
                 keys = pinned_keys(self.plane, batch)
+            if self.late is not None:
+                table = self.late.kept(table, batch)  # noqa: PLW2901 - less of the same
             ids = self.assign.of(table)
             rows = table.drop_columns([name for name in (SLICE, STAMP) if name in table.column_names])
             found = [(int(keys[s]), to_cell(part_rows)) for s, part_rows in by_slice(rows, ids)]

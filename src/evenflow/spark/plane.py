@@ -22,10 +22,12 @@ from evenflow.spark.pack import PUT_OUT, STAMP, Pack, unpack
 from evenflow.spark.processor import SliceProcessor
 from evenflow.spark.settings import Plane
 from evenflow.spark.source import ControlSource
+from evenflow.spark.stateful import door
 from evenflow.spark.storage import checked_url
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, GroupedData, SparkSession
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
     from pyspark.sql.types import StructType
 
     from evenflow.spark.writer import Writer
@@ -42,7 +44,7 @@ def balance(
     lanes: int = 8,
     used: int | None = None,
     assign: str = HASH,
-    nulls: Nulls = "refuse",
+    nulls: Nulls | None = None,
     balancing: Balancing | None = None,
 ) -> Balance:
     """Divide a stream into slices and keep its lanes evenly loaded while it runs.
@@ -63,6 +65,7 @@ def balance(
         ``"hash"``, ``"modulo"`` (one column of whole numbers), or a Spark SQL expression that gives the slice.
     nulls
         What a null key means: ``"refuse"``, ``"drop"`` or the slice for nulls.
+        The default refuses it, except in Spark's own doors, where a null is a key as in Spark.
     balancing
         When slices move; unlike the rest it may change when the query starts again.
 
@@ -84,6 +87,7 @@ def balance(
     if not stream.isStreaming:
         raise BadInput("a batch DataFrame", "a streaming one (spark.readStream…)", "balance")
     check_slices(slices)
+    given, nulls = nulls is not None, "refuse" if nulls is None else nulls
     check_nulls(nulls, slices)
     used = lanes if used is None else used
     if not 1 <= used <= lanes:
@@ -93,7 +97,7 @@ def balance(
     if not columns and not how.computed:
         raise BadInput("no key columns", "by='column', or assign='expression'", "balance")
     how.check(stream.columns)
-    return Balance(stream, how, lanes, used, balancing or Balancing())
+    return Balance(stream, how, lanes, used, balancing or Balancing(), nulls_given=given)
 
 
 @dataclass(frozen=True)
@@ -105,6 +109,7 @@ class Balance:
     lanes: int
     used: int
     balancing: Balancing
+    nulls_given: bool = False
 
     def process(
         self,
@@ -172,6 +177,43 @@ class Balance:
         """Process rows without state: ``(rows: pa.Table) -> pa.Table``, called once per slice and batch."""
         return Processed(self, Stateless(function), output, _nothing, letters=_letters(dead_letters), stateless=True)
 
+    def transformWithState(  # noqa: N802 - Spark's names, here and below
+        self,
+        statefulProcessor: StatefulProcessor,  # noqa: N803
+        outputStructType: str | StructType,  # noqa: N803
+        outputMode: str,  # noqa: N803
+        timeMode: str,  # noqa: N803
+        initialState: GroupedData | None = None,  # noqa: N803
+        eventTimeColumnName: str = "",  # noqa: N803
+    ) -> Processed:
+        """Run a Spark ``StatefulProcessor`` over rows, as ``GroupedData.transformWithState`` does; the class stays as it is."""
+        given = (statefulProcessor, outputStructType, outputMode, timeMode, initialState, eventTimeColumnName)
+        return door.transform_with_state(self, *given, pandas=False)
+
+    def transformWithStateInPandas(  # noqa: N802
+        self,
+        statefulProcessor: StatefulProcessor,  # noqa: N803
+        outputStructType: str | StructType,  # noqa: N803
+        outputMode: str,  # noqa: N803
+        timeMode: str,  # noqa: N803
+        initialState: GroupedData | None = None,  # noqa: N803
+        eventTimeColumnName: str = "",  # noqa: N803
+    ) -> Processed:
+        """Run a Spark ``StatefulProcessor`` over pandas frames, as ``GroupedData.transformWithStateInPandas`` does."""
+        given = (statefulProcessor, outputStructType, outputMode, timeMode, initialState, eventTimeColumnName)
+        return door.transform_with_state(self, *given, pandas=True)
+
+    def applyInPandasWithState(  # noqa: N802
+        self,
+        func: Callable[..., Any],
+        outputStructType: str | StructType,  # noqa: N803
+        stateStructType: str | StructType,  # noqa: N803
+        outputMode: str,  # noqa: N803
+        timeoutConf: str,  # noqa: N803
+    ) -> Processed:
+        """Run a function of frames and a ``GroupState``, as ``GroupedData.applyInPandasWithState`` does."""
+        return door.apply_in_pandas_with_state(self, func, outputStructType, stateStructType, outputMode, timeoutConf)
+
 
 @dataclass(frozen=True)
 class Stateless:
@@ -219,6 +261,7 @@ class Processed:
     letters: str = ""
     stateless: bool = False
     keyed_above: int = 0
+    clocked: door.Clocked | None = None
 
     @property
     def writeStream(self) -> Writer:  # noqa: N802 - Spark's name
@@ -269,9 +312,12 @@ class Processed:
             keyed_above=self.keyed_above,
             keys_of=self.update.keys_of if isinstance(self.update, PerKey) else Job.keys_of,
         )
-        packed = stream.mapInArrow(Pack(plane, assign, self.correlate), orders.schema).union(orders)
+        late = None if self.clocked is None else self.clocked.late_on(plane)
+        packed = stream.mapInArrow(Pack(plane, assign, self.correlate, late), orders.schema).union(orders)
         if self.stateless:
             frame = packed.repartition(plane.lanes, "k").mapInArrow(MapLane(plane, job, self.letters), self.output)
+        elif self.clocked is not None:
+            frame = self.clocked.frame(packed, plane, assign, job, mode).mapInArrow(unpack, self.output)
         else:
             slices = SliceProcessor(plane, job, letters=self.letters, correlate=self.correlate)
             frame = (
