@@ -1,9 +1,12 @@
 """The same job through Spark's own door and through ours, with moves and restarts in ours: the same rows come out."""
 
+# ruff: noqa: N802, N803 - Spark calls its processors by these names
+
 from __future__ import annotations
 
 import datetime as dt
 import random
+import time
 
 import pandas as pd
 import pyarrow as pa
@@ -89,7 +92,10 @@ def run(spark, place, job, batches, *, ours):
 
 def test_scripts_without_time(rocksdb, tmp_path):
     batches = [content(1, number, STATE_CALLS, 0) for number in range(4)]
-    job = lambda keyed: keyed.transformWithState(Script(), OUTPUT, "append", "None")
+
+    def job(keyed):
+        return keyed.transformWithState(Script(), OUTPUT, "append", "None")
+
     theirs, ours = (run(rocksdb, tmp_path, job, batches, ours=ours) for ours in (False, True))
     assert len(ours) > 80
     assert ours == theirs
@@ -97,7 +103,134 @@ def test_scripts_without_time(rocksdb, tmp_path):
 
 def test_scripts_by_event_time_with_late_rows_and_timers(rocksdb, tmp_path):
     batches = [content(2, number, STATE_CALLS + TIMER_CALLS, 30) for number in range(6)]
-    job = lambda keyed: keyed.transformWithState(Script("event"), OUTPUT, "append", "EventTime")
+
+    def job(keyed):
+        return keyed.transformWithState(Script("event"), OUTPUT, "append", "EventTime")
+
     theirs, ours = (run(rocksdb, tmp_path, job, batches, ours=ours) for ours in (False, True))
     assert any("expired" in row for row in ours)
     assert ours == theirs
+
+
+class Frames(StatefulProcessor):
+    """Counts rows in frames, and says so when the key was silent."""
+
+    def init(self, handle):
+        self.handle = handle
+        self.n = handle.getValueState("slice", "n long, at long")  # a name that the plane uses itself
+
+    def handleInputRows(self, key, rows, timerValues):
+        n, old = self.n.get() or (0, 0)
+        for frame in rows:
+            assert list(frame.index) == list(range(len(frame)))
+            n += len(frame)
+            at = int(frame["at"].max().timestamp() * 1000) + 15000
+            said = f"{n} {frame['b'].sum()} {frame['a'].dtype} {type(key[0]).__name__}"
+            yield pd.DataFrame({"said": [said], "k": [key[0]]})
+        if old:
+            self.handle.deleteTimer(old)
+        self.handle.registerTimer(at)
+        self.n.update((n, at))
+
+    def handleExpiredTimer(self, key, timerValues, expiredTimerInfo):
+        at = expiredTimerInfo.getExpiryTimeInMs()
+        yield pd.DataFrame(
+            {"k": [key[0]], "said": [f"silent {at} {timerValues.getCurrentWatermarkInMs()} {self.n.get()}"]}
+        )
+        self.n.clear()
+
+    def handleInitialState(self, key, initialState, timerValues):
+        self.n.update((int(initialState["n"].sum()), 12000))
+        self.handle.registerTimer(12000)
+
+    def close(self):
+        pass
+
+
+def test_frames_by_event_time_with_initial_states(rocksdb, tmp_path):
+    batches = [content(3, number, STATE_CALLS, 30) for number in range(4)]
+    initial = rocksdb.createDataFrame([("a", 100), ("zz", 7)], "k string, n int")
+
+    def job(keyed):
+        return keyed.transformWithStateInPandas(Frames(), OUTPUT, "append", "EventTime", initial.groupBy("k"))
+
+    theirs, ours = (run(rocksdb, tmp_path, job, batches, ours=ours) for ours in (False, True))
+    assert any("zz" in row and "silent" in row for row in ours)
+    assert ours == theirs
+
+
+def grouped(key, frames, state):
+    if state.hasTimedOut:
+        said = f"silent {state.get} {len(next(iter(frames)).columns)} {state.getCurrentWatermarkMs()}"
+        state.remove()
+    else:
+        frames = list(frames)
+        n, names = state.getOption or (0, [])
+        n += sum(len(frame) for frame in frames)
+        state.update((n, [*names, frames[0]["op"].iloc[0]]))
+        state.setTimeoutTimestamp(max(state.getCurrentWatermarkMs() + 1, 1000 * n))
+        said = f"{n} {names} {frames[0]['b'].dtype} {type(key[0]).__name__}"
+    yield pd.DataFrame({"k": [key[0]], "said": [said]})
+
+
+def test_groups_with_states_and_timeouts(rocksdb, tmp_path):
+    batches = [content(4, number, STATE_CALLS, 30) for number in range(4)]
+    state = "n long, names array<string>"
+
+    def job(keyed):
+        return keyed.applyInPandasWithState(grouped, OUTPUT, state, "append", "EventTimeTimeout")
+
+    theirs, ours = (run(rocksdb, tmp_path, job, batches, ours=ours) for ours in (False, True))
+    assert any("silent" in row for row in ours)
+    assert ours == theirs
+
+
+class Alarm(StatefulProcessor):
+    """Sets one timer per row, a moment away, and a value that does not last."""
+
+    def init(self, handle):
+        self.handle = handle
+        self.short = handle.getValueState("short", "n long", 1)
+        self.long = handle.getValueState("long", "n long", 3_600_000)
+
+    def handleInputRows(self, key, rows, timerValues):
+        said = f"{self.short.get()} {self.long.get()}"
+        for row in rows:
+            self.handle.registerTimer(timerValues.getCurrentProcessingTimeInMs() + 1 + row.a)
+        self.short.update((1,))
+        self.long.update(((self.long.get() or (0,))[0] + 1,))
+        yield Row(k=key[0], said=said)
+
+    def handleExpiredTimer(self, key, timerValues, expiredTimerInfo):
+        yield Row(k=key[0], said=f"expired {self.short.get()} {self.long.exists()}")
+
+    def close(self):
+        pass
+
+
+def test_alarms_by_processing_time(rocksdb, tmp_path):
+    here = tmp_path / "in"
+    here.mkdir()
+    stream = rocksdb.readStream.schema(SCHEMA).parquet(str(here))
+    made = evenflow.balance(stream, by="k", slices=SLICES, lanes=LANES)
+    writer = made.transformWithState(Alarm(), OUTPUT, "append", "ProcessingTime").writeStream.format("parquet")
+    query = writer.option("checkpointLocation", str(tmp_path / "check")).start(str(tmp_path / "out"))
+    rows = content(5, 0, ["-"], 0)[:9]
+    for number, expired in enumerate((9, 18)):
+        write(here, number, [{**row, "k": "abc"[at % 3], "a": at} for at, row in enumerate(rows)])
+        query.move(dict.fromkeys(range(SLICES), number))
+        found = wait_for(rocksdb, tmp_path / "out", expired)
+    query.stop()
+    assert [sum(row == Row(k=k, said="expired None True") for row in found) for k in "abc"] == [6, 6, 6]
+    assert [sum(row == Row(k=k, said="None (1,)") for row in found) for k in "abc"] == [1, 1, 1]
+
+
+def wait_for(spark, out, expired, most_s=120):
+    """Return the output when so many timers have expired: by processing time a query always has one more batch to run."""
+    end = time.monotonic() + most_s
+    while time.monotonic() < end:
+        found = spark.read.schema(OUTPUT).parquet(str(out)).collect() if (out / "_spark_metadata").exists() else []
+        if sum("expired" in row.said for row in found) >= expired:
+            return found
+        time.sleep(0.5)
+    raise AssertionError(f"{len(found)} rows: {found}")

@@ -22,7 +22,7 @@ Kept = tuple[Any, ...]
 Change = Callable[[Any], Any]
 
 EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - Spark counts from here, with and without a zone
-BITS: Final = {st.ByteType: 8, st.ShortType: 16, st.IntegerType: 32, st.LongType: 64}
+BITS: Final[dict[type[st.DataType], int]] = {st.ByteType: 8, st.ShortType: 16, st.IntegerType: 32, st.LongType: 64}
 
 
 class Kind(NamedTuple):
@@ -70,7 +70,7 @@ class Codec:
         if type(value) is tuple and len(value) == len(self._quick):
             for each, (exact, low, high) in zip(value, self._quick, strict=True):
                 if type(each) is exact:
-                    if exact is int and not low <= each <= high:
+                    if exact is int and not low <= each <= high:  # type: ignore[operator]
                         break
                 elif each is not None or self._strict:
                     break
@@ -192,7 +192,7 @@ def _count(value: Any) -> int | None:
     return value if type(value) is int else None
 
 
-SCALARS: Final = {
+SCALARS: Final[dict[type[st.DataType], Kind]] = {
     st.BooleanType: Kind(lambda value: value if type(value) is bool else None, None, bool),
     st.DoubleType: Kind(_double, None, float),
     st.FloatType: Kind(_float),

@@ -64,7 +64,7 @@ def _type(text: str) -> st.DataType:
     if kind == "struct":
         return schema_of(inner)
     parts = [_type(part.strip()) for part in _divided(inner)]
-    return st.ArrayType(*parts) if kind == "array" else st.MapType(*parts)
+    return st.ArrayType(parts[0]) if kind == "array" else st.MapType(parts[0], parts[1])
 
 
 def _divided(text: str) -> list[str]:

@@ -199,7 +199,7 @@ def _nothing() -> None:
 
 
 def _time_mode(given: str) -> str:
-    if not isinstance(given, str) or given.lower() not in TIME_MODES:
+    if str(given).lower() not in TIME_MODES:
         raise IllegalArgumentException(
             f"[STATEFUL_PROCESSOR_UNKNOWN_TIME_MODE] Unknown time mode {given}. "
             "Accepted timeMode modes are 'none', 'processingTime', 'eventTime'"
@@ -208,9 +208,9 @@ def _time_mode(given: str) -> str:
 
 
 def _check_output_mode(given: str, where: str) -> None:
-    if isinstance(given, str) and given.lower() in OUTPUT_MODES:
+    if str(given).lower() in OUTPUT_MODES:
         return
-    if isinstance(given, str) and given.lower() == "complete":
+    if str(given).lower() == "complete":
         raise BadInput("outputMode='complete'", "'append' or 'update'", where)
     raise IllegalArgumentException(
         f"[STREAMING_OUTPUT_MODE.INVALID] Invalid streaming output mode: {given}. "

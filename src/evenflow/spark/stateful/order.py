@@ -13,7 +13,7 @@ from typing import Any, Final
 from pyspark.sql import types as st
 
 WORD: Final = 8
-FIXED: Final = {
+FIXED: Final[dict[type[st.DataType], str]] = {
     st.BooleanType: "<?7x",
     st.ByteType: "<b7x",
     st.ShortType: "<h6x",

@@ -5,7 +5,7 @@ Random scripts are how the plane is compared with Spark's own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from pyspark.sql import Row
@@ -47,7 +47,7 @@ class Script(StatefulProcessor):
         if op == "look":
             found = self.map.getValue((a,))
             return f"{self.map.containsKey((a,))} {found and tuple(found)} {self.value.exists()} {self.items.exists()}"
-        calls = {
+        calls: dict[str, Callable[[], None]] = {
             "value": lambda: self.value.update((a, b)),
             "no value": self.value.clear,
             "put": lambda: self.items.put([(a,), (b,)]),

@@ -140,7 +140,7 @@ class ProcessorTester(PlaneTester):
         self, kept: dict[int, TurnOf], told: Mapping[int, list[Order]], cells: Mapping[int, list[bytes]]
     ) -> list[Any]:
         """Run a batch as Spark does: rows and orders of all keys, then the keys whose time has come."""
-        work = cloudpickle.loads(cloudpickle.dumps(self._work))  # every task has a copy
+        work = cloudpickle.loads(cloudpickle.dumps(self._work))  # type: ignore[no-untyped-call]  # every task has a copy
         work.begin(schema_of)
         job = Job(work, stamp=work.stamp)
         now = self._times.watermark if work.mode == EVENT else self._times.batch
