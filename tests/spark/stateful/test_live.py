@@ -17,6 +17,7 @@ from pyspark.sql.streaming import StatefulProcessor
 
 import evenflow
 from evenflow.spark.stateful.script import OUTPUT, SCHEMA, STATE_CALLS, TIMER_CALLS, Script
+from evenflow.spark.writer import NOT_UP
 
 SLICES, LANES = 6, 2
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -69,21 +70,29 @@ def run(spark, place, job, batches, *, ours):
     """Feed batches one at a time, restarting in the middle; ours also moves slices all the time."""
     here = place / ("ours" if ours else "theirs")
     (here / "in").mkdir(parents=True)
-    query = None
+
+    def start():
+        stream = spark.readStream.schema(SCHEMA).parquet(str(here / "in")).withWatermark("at", "5 seconds")
+        made = job(evenflow.balance(stream, by="k", slices=SLICES, lanes=LANES) if ours else stream.groupBy("k"))
+        writer = made.writeStream.format("parquet").option("checkpointLocation", str(here / "check"))
+        return writer.start(str(here / "out"))
+
+    query = start()
     for number, rows in enumerate(batches):
-        if number == len(batches) // 2 and query is not None:
+        if number == len(batches) // 2:
             query.stop()
-            query = None
-        if query is None:
-            stream = spark.readStream.schema(SCHEMA).parquet(str(here / "in")).withWatermark("at", "5 seconds")
-            made = job(evenflow.balance(stream, by="k", slices=SLICES, lanes=LANES) if ours else stream.groupBy("k"))
-            writer = made.writeStream.format("parquet").option("checkpointLocation", str(here / "check"))
-            query = writer.start(str(here / "out"))
+            query = start()
         if ours:
             lanes = query.routes().lane
             query.move({s: 1 - lanes[s] for s in range(number % 2, SLICES, 2)})
         write(here / "in", number, rows)
-        query.processAllAvailable()
+        try:
+            query.processAllAvailable()
+        except Exception as error:
+            if NOT_UP not in str(error):
+                raise
+            query = start()  # a busy machine: Spark waits ten seconds for a Python process, and no longer
+            query.processAllAvailable()
     if ours:
         assert query.routes().next_session >= len(batches)
     query.stop()
@@ -165,9 +174,9 @@ def grouped(key, frames, state):
         state.remove()
     else:
         frames = list(frames)
-        n, names = state.getOption or (0, [])
+        n, names = state.getOption or (0, "")
         n += sum(len(frame) for frame in frames)
-        state.update((n, [*names, frames[0]["op"].iloc[0]]))
+        state.update((n, f"{names}, {frames[0]['b'].sum()}"))
         state.setTimeoutTimestamp(max(state.getCurrentWatermarkMs() + 1, 1000 * n))
         said = f"{n} {names} {frames[0]['b'].dtype} {type(key[0]).__name__}"
     yield pd.DataFrame({"k": [key[0]], "said": [said]})
@@ -175,7 +184,7 @@ def grouped(key, frames, state):
 
 def test_groups_with_states_and_timeouts(rocksdb, tmp_path):
     batches = [content(4, number, STATE_CALLS, 30) for number in range(4)]
-    state = "n long, names array<string>"
+    state = "n long, names string"
 
     def job(keyed):
         return keyed.applyInPandasWithState(grouped, OUTPUT, state, "append", "EventTimeTimeout")
@@ -219,18 +228,18 @@ def test_alarms_by_processing_time(rocksdb, tmp_path):
     for number, expired in enumerate((9, 18)):
         write(here, number, [{**row, "k": "abc"[at % 3], "a": at} for at, row in enumerate(rows)])
         query.move(dict.fromkeys(range(SLICES), number))
-        found = wait_for(rocksdb, tmp_path / "out", expired)
+        found = wait_for(query, rocksdb, tmp_path / "out", expired)
     query.stop()
     assert [sum(row == Row(k=k, said="expired None True") for row in found) for k in "abc"] == [6, 6, 6]
     assert [sum(row == Row(k=k, said="None (1,)") for row in found) for k in "abc"] == [1, 1, 1]
 
 
-def wait_for(spark, out, expired, most_s=120):
+def wait_for(query, spark, out, expired, most_s=120):
     """Return the output when so many timers have expired: by processing time a query always has one more batch to run."""
     end = time.monotonic() + most_s
-    while time.monotonic() < end:
+    while time.monotonic() < end and query.exception() is None:
         found = spark.read.schema(OUTPUT).parquet(str(out)).collect() if (out / "_spark_metadata").exists() else []
         if sum("expired" in row.said for row in found) >= expired:
             return found
         time.sleep(0.5)
-    raise AssertionError(f"{len(found)} rows: {found}")
+    raise AssertionError(f"{len(found)} rows, {query.exception()}: {found}")

@@ -15,8 +15,9 @@ from evenflow.spark.stateful.book import Book, Key
 from evenflow.spark.stateful.codec import Codec
 from evenflow.spark.stateful.frames import Settings, parts_of
 from evenflow.spark.stateful.handle import Parse
+from evenflow.spark.stateful.order import row_bytes
 from evenflow.spark.stateful.rows import keys_of, plain_key
-from evenflow.spark.stateful.work import Times, Work
+from evenflow.spark.stateful.work import Times, Work, sortable
 
 NAMES: Final = ("state",)
 
@@ -83,7 +84,8 @@ class Grouped(Work):
                 output += self._call(book, kept, key, frames, timed_out=False)
         if self.timeout != GroupStateTimeout.NoTimeout:
             # A timeout is over when the time is past it, not when it is reached.
-            kept_keys = [key for _, key in sorted(book.due(self._now - 1))] if self._now > 0 else []
+            over = [key for _, key in book.due(self._now - 1)]
+            kept_keys = sorted(over, key=lambda key: row_bytes(sortable(key, self.keys), self.keys))
             for kept, key in zip(kept_keys, self._plain(kept_keys), strict=True):
                 empty = pd.DataFrame(columns=self._given.names)
                 output += self._call(book, kept, key, [empty], timed_out=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from operator import itemgetter
 from typing import Any, Final
 
 import pyarrow as pa
@@ -56,14 +58,28 @@ def plain_key(key: Key, keys: StructType) -> Key:
     )
 
 
+@lru_cache(maxsize=64)
+def row_class(names: tuple[str, ...]) -> type[Row]:
+    """Return a Row whose fields are found at once: Spark's own looks each up by name, in Python.
+
+    A name that a tuple has itself means what it means there.
+    """
+    fields = {name: property(itemgetter(place)) for place, name in enumerate(names) if not hasattr(Row, name)}
+    return type("Row", (Row,), {**fields, "__fields__": Row(*names), "__slots__": ()})
+
+
 def rows_of(table: Any) -> Iterator[Row]:
-    """Yield a table's rows."""
-    fields = Row(*table.column_names)
-    new = tuple.__new__
+    """Yield a table's rows.
+
+    Examples
+    --------
+    >>> row = next(rows_of(pa.table({"device": ["a"], "count": [3]})))
+    >>> row, row.device, row["count"], row == Row(device="a", count=3)
+    (Row(device='a', count=3), 'a', 3, True)
+    """
+    new, kind = tuple.__new__, row_class(tuple(table.column_names))
     for values in zip(*map(values_of, table.columns), strict=True):
-        row = new(Row, values)
-        row.__fields__ = fields
-        yield row
+        yield new(kind, values)
 
 
 def table_of(rows: Sequence[Any], schema: Any) -> Any:
