@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from evenflow.bench.spark_state import FEW_KEYS, FEW_ROWS, KEYS, LANES, ROWS, SLICES, Say, write_rows
+from evenflow.bench import spark_state
+from evenflow.bench.spark_state import FEW_KEYS, FEW_ROWS, LANES, ROWS, SLICES, Say, write_rows
 from evenflow.bench.spark_state_variants import SCHEMA, STATE, ByPandas, ByRow, by_state
 from evenflow.bench.spark_turns import Line, bench_session, paired
 from evenflow.spark.plane import balance
@@ -103,7 +104,7 @@ JOBS: Mapping[str, Job] = {
 
 
 def bench_spark_drop_in(
-    keys: Sequence[int] = KEYS,
+    keys: Sequence[int] = spark_state.KEYS,
     jobs: Sequence[str] = tuple(JOBS),
     *,
     rows: int = ROWS,

@@ -66,7 +66,8 @@ def spark_drop_in(
 ) -> None:
     """Run stateful jobs of Spark unchanged, through Spark's own door and through evenflow's."""
     _needed()
-    from evenflow.bench.spark_drop_in import JOBS, KEYS, bench_spark_drop_in
+    from evenflow.bench.spark_drop_in import JOBS, bench_spark_drop_in
+    from evenflow.bench.spark_state import KEYS
 
     names = list(JOBS) if job is None else job
     for name in names:

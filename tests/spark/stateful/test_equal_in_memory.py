@@ -11,7 +11,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from evenflow.spark.stateful.script import OUTPUT, SCHEMA, STATE_CALLS, TIMER_CALLS, Script
-from evenflow.spark.stateful.testing import ProcessorTester
+from evenflow.spark.testing import ProcessorTester
 
 KEYS = ("a", "b", "c", None)
 
@@ -76,20 +76,20 @@ def theirs(given, script, mode):
     return by_key([row.asDict() for row in found])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(batches(STATE_CALLS))
 def test_state_calls_are_sparks(given):
     assert mine(given, Script(), "None") == theirs(given, Script(), "None")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(batches(STATE_CALLS + TIMER_CALLS))
 def test_event_time_timers_and_late_rows_are_sparks(given):
     script = Script(timed="event")
     assert mine(given, script, "EventTime") == theirs(given, Script(timed="event"), "EventTime")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(batches(STATE_CALLS + TIMER_CALLS))
 def test_processing_time_timers_are_sparks(given):
     script = Script(timed="processing")
@@ -112,3 +112,74 @@ def test_timers_of_a_slice_that_waits_for_its_state_fire_once_when_it_has_it():
         [["timer"], ["None", "[]"], ["expired", "5"], ["expired", "121"]],
         [],
     ]
+
+
+TTL = 5
+
+
+class Lasting:
+    """What a script with a time to live says, in the plainest way: every value has its end."""
+
+    def __init__(self):
+        self.value, self.items, self.map = [], [], {}
+
+    def do(self, op, a, b, now):
+        new = lambda value: (now + TTL, value)  # noqa: E731 - a value with its end
+        self.value = [each for each in self.value if each[0] > now]
+        self.items = [each for each in self.items if each[0] > now]
+        self.map = {k: each for k, each in self.map.items() if each[0] > now}
+        match op:
+            case "value":
+                self.value = [new((a, b))]
+            case "no value":
+                self.value = []
+            case "put":
+                self.items = [new((a,)), new((b,))]
+            case "append":
+                self.items.append(new((a,)))
+            case "extend":
+                self.items += [new((a,)), new((b,))]
+            case "no items":
+                self.items = []
+            case "set":
+                self.map[a,] = new((b,))
+            case "remove":
+                self.map.pop((a,), None)
+            case "no map":
+                self.map = {}
+            case "look":
+                found = self.map.get((a,), (0, None))[1]
+                return f"{found is not None} {found} {bool(self.value)} {bool(self.items)}"
+        return ""
+
+    def said(self, now):
+        self.do("", 0, 0, now)
+        value = self.value[0][1] if self.value else None
+        return f"{value} {[v for _, v in self.items]} {sorted((k, v) for k, (_, v) in self.map.items())} []"
+
+
+@settings(max_examples=100, deadline=None)
+@given(batches(STATE_CALLS))
+def test_values_last_as_long_as_their_time_to_live(given):
+    models = defaultdict(Lasting)
+    expected = defaultdict(list)
+    now = 0
+    for (content, step, _), _ in given:
+        now += step
+        touched = {}
+        for r in content:
+            touched[r["k"]] = None
+            expected[r["k"]].append(f"{r['op']} {models[r['k']].do(r['op'], r['a'], r['b'], now)}")
+        for key in touched:
+            expected[key].append(models[key].said(now))
+    script = Script(ttl=TTL)
+    assert mine(given, script, "ProcessingTime") == expected
+
+
+def test_what_has_ended_is_dropped_from_the_state_of_untouched_keys():
+    plane = ProcessorTester(Script(ttl=TTL), "k", SCHEMA, OUTPUT, "ProcessingTime", slices=1)
+    row = {"k": "a", "at": None, "op": "value", "a": 1, "b": 2}
+    plane.send([row, {**row, "op": "append"}], now=0)
+    assert plane.values("value") == {("a",): (5, (1, 2))}
+    plane.send([{**row, "k": "b", "op": "look"}], now=5)
+    assert (plane.values("value"), plane.values("items")) == ({}, {})

@@ -218,6 +218,63 @@ def test_an_empty_list_is_refused():
         asks.asked(lambda h: asks.items.put([]))
 
 
+class Begun(StatefulProcessor):
+    def init(self, handle):
+        self.handle = handle
+        self.n = handle.getValueState("n", "n long")
+
+    def handleInitialState(self, key, initialState, timerValues):
+        self.n.update(((self.n.get() or (0,))[0] + initialState.n,))
+        self.handle.registerTimer(5)
+
+    def handleInputRows(self, key, rows, timerValues):
+        yield Row(k=key[0], said=f"{self.n.get()} {len(list(rows))}")
+
+    def handleExpiredTimer(self, key, timerValues, expiredTimerInfo):
+        yield Row(k=key[0], said=f"expired {expiredTimerInfo.getExpiryTimeInMs()} {self.n.get()}")
+
+
+def test_initial_states_come_before_rows_and_their_timers_after():
+    work = Processing(Begun(), RowForm(KEYS, pa.schema([("k", pa.string()), ("said", pa.string())])), KEYS, "eventtime")
+    work.begin(schema_of)
+    initial = pa.table({"k": ["b", "z", "b"], "n": [1, 2, 3]})
+    work.at(Times(0, 10), 7, last=False, initial=initial)
+    output, packed = work(pa.table({}), None)
+    assert (output, work.calls) == (None, [("registerTimer", 5)])
+    said, packed, calls = at(work, 10, ROWS, packed)
+    assert said == ["(4,) 3", "None 1", "None 1", "expired 5 (4,)", "expired 5 (2,)"]
+    assert calls == [("deleteTimer", 5)]
+
+
+def test_spark_is_asked_to_wake_a_slice_for_its_earliest_timer_alone():
+    class Sets(Begun):
+        def handleInputRows(self, key, rows, timerValues):
+            for row in rows:
+                (self.handle.registerTimer if row.n > 0 else self.handle.deleteTimer)(abs(row.n))
+            return iter(())
+
+    work = Processing(Sets(), RowForm(KEYS, pa.schema([("k", pa.string()), ("said", pa.string())])), KEYS, "eventtime")
+    work.begin(schema_of)
+
+    def send(watermark, packed, *timers, spark_key=7):
+        work.at(Times(0, watermark), spark_key, last=True)
+        rows = pa.table({"k": pa.array(["a"] * len(timers), pa.string()), "n": pa.array(timers, pa.int64())})
+        return work(rows, packed)[1], work.calls
+
+    packed, calls = send(0, None, 50, 20, 90)
+    assert calls == [("registerTimer", 20)]
+    packed, calls = send(0, packed, 10)
+    assert calls == [("deleteTimer", 20), ("registerTimer", 10)]
+    packed, calls = send(0, packed, -10)
+    assert calls == []  # it wakes once too early, and that is all
+    packed, calls = send(10, packed)
+    assert calls == [("deleteTimer", 10), ("registerTimer", 20)]
+    packed, calls = send(10, packed, spark_key=8)
+    assert calls == [("registerTimer", 20)]  # it has moved
+    packed, calls = send(95, packed, spark_key=8)
+    assert calls == [("deleteTimer", 20)]
+
+
 def test_a_deleted_variable_is_gone_for_every_key_and_does_not_come_back():
     book = Book(None, ["old", "kept"])
     book.keep(("a",), [(1,), (2,)])
