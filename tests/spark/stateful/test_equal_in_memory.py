@@ -183,3 +183,8 @@ def test_what_has_ended_is_dropped_from_the_state_of_untouched_keys():
     assert plane.values("value") == {("a",): (5, (1, 2))}
     plane.send([{**row, "k": "b", "op": "look"}], now=5)
     assert (plane.values("value"), plane.values("items")) == ({}, {})
+    plane.send([row], now=6)
+    plane.send([], now=10)
+    assert plane.values("value") == {("a",): (11, (1, 2))}
+    plane.send([], now=11)  # without rows: the slice is called for what has ended
+    assert plane.values("value") == {}

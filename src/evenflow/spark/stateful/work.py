@@ -166,7 +166,7 @@ class Processing(Work):
                 output += self._expired(book, values)
             handle.sweep()
             self.times = here
-            self.arm(book, book.earliest())
+            self.arm(book, _wake(book))
         self.times = here
         return (self.form.table(output) if output else None), book.packed()
 
@@ -192,6 +192,12 @@ class Processing(Work):
 
     def _order(self, due: Due) -> tuple[int, tuple[bytes, bytes]]:
         return due.at, store_order(sortable(due.key, self.keys), self.keys)
+
+
+def _wake(book: Book) -> int | None:
+    """Return when a slice wants its next turn: for a timer, or when the last key has a value to drop."""
+    found = [at for at in (book.earliest(), max(book.ends.values(), default=None)) if at is not None]
+    return min(found, default=None)
 
 
 def sortable(key: Key, keys: StructType) -> Key:
