@@ -84,5 +84,5 @@ def test_a_changed_state_is_refused_by_spark_when_the_query_starts(stream, tmp_p
     rows.write.mode("append").parquet(str(tmp_path / "in"))
     run("n int")
     rows.write.mode("append").parquet(str(tmp_path / "in"))
-    with pytest.raises(Exception, match="STATE_STORE_VALUE_SCHEMA|SCHEMA.*(CHANGE|EVOLUTION|NOT_COMPATIBLE|INVALID)"):
+    with pytest.raises(Exception, match=r"STATE_STORE_VALUE_SCHEMA|SCHEMA.*(CHANGE|EVOLUTION|NOT_COMPATIBLE|INVALID)"):
         run("n string")
