@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-PROGRAMS = ("device_statistics", "sessions", "online_model")
+PROGRAMS = ("device_statistics", "sessions", "online_model", "event_sessions", "silent_devices")
 PARTS = range(3)
 
 # One after the other in one process: the JVM, which costs most, starts once.
@@ -43,7 +43,7 @@ def print_of(*names: str) -> dict[str, list[str]]:
 
 @pytest.fixture(scope="module")
 def printed() -> dict[str, list[str]]:
-    return print_of("sessions", "online_model")
+    return print_of("sessions", "online_model", "event_sessions", "silent_devices")
 
 
 def loaded(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
@@ -101,6 +101,33 @@ def test_online_model(printed, monkeypatch):
         offset, slope = np.linalg.lstsq(x, y)[0]
         assert line.startswith(f"{machine}: ")
         assert numbers(line)[:3] == pytest.approx([offset, slope, len(rows)], abs=0.00051), line
+
+
+@pytest.mark.long
+def test_event_sessions(printed, monkeypatch):
+    example = loaded("event_sessions", monkeypatch)
+    times = defaultdict(list)
+    for part in range(4):
+        for visitor, at in example.clicks(part):
+            times[visitor].append(int(at.timestamp()))
+    watermark = max(map(max, times.values())) - 600
+    found = []
+    for visitor, at in times.items():
+        sessions = np.split(np.array(at), np.flatnonzero(np.diff(at) > example.GAP_MS / 1000) + 1)
+        last = sessions[-1:] if sessions[-1][-1] + example.GAP_MS / 1000 <= watermark else []
+        found += [(-len(s), visitor, (s[-1] - s[0]) // 60) for s in [*sessions[:-1], *last]]
+    lines = [f"{len(found)} sessions have ended"]
+    lines += [f"{visitor}: {-n} clicks" for n, visitor, _ in sorted(found)[:5]]
+    assert len(found) > 20
+    assert printed["event_sessions"] == lines
+
+
+@pytest.mark.long
+def test_silent_devices(printed):
+    assert printed["silent_devices"] == [
+        "device 3 is silent since 00:02:50; its last value was 23.0",
+        "device 7 is silent since 00:01:50; its last value was 27.0",
+    ]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -27,7 +27,7 @@ def package_of(path: Path) -> str:
     folder = path.relative_to(SOURCE).parent
     if folder.parts[:1] in {(), *((name,) for name in IN_CORE)}:
         return CORE
-    return ".".join(folder.parts)
+    return ".".join(folder.parts[:2])  # what is below is read together with it
 
 
 def imported(path: Path) -> Iterator[Path]:

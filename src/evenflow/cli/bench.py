@@ -8,13 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from evenflow.cli.bench_dds import dds
-from evenflow.cli.bench_spark import spark_skew, spark_state
+from evenflow.cli.bench_spark import spark_drop_in, spark_skew, spark_state
 from evenflow.cli.bench_triggers import triggers
 from evenflow.cli.output import print_json, print_rich, say
 from evenflow.errors import BadInput, nearest
 
 bench_group = typer.Typer(help="Measure side by side with what a user has today.", no_args_is_help=True)
 bench_group.command()(spark_state)
+bench_group.command()(spark_drop_in)
 bench_group.command()(spark_skew)
 bench_group.command()(triggers)
 bench_group.command()(dds)

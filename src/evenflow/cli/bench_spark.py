@@ -1,4 +1,4 @@
-"""``evenflow bench spark-state`` and ``spark-skew``: the live plane beside what Spark has of its own."""
+"""``evenflow bench spark-state``, ``spark-drop-in`` and ``spark-skew``: the live plane beside what Spark has of its own."""
 
 from __future__ import annotations
 
@@ -51,6 +51,46 @@ def spark_state(
     )
     columns = ("case", "keys", "variant", "rows_per_cpu_s", "batch_s", "state_bytes", "baseline", "ratio", "measure")
     _print(result, "State per key", columns, json=json)
+
+
+def spark_drop_in(
+    keys: Annotated[
+        list[int] | None, typer.Option(min=1, help="Distinct keys per batch; 1000, 10000 and 50000 if not given.")
+    ] = None,
+    job: Annotated[list[str] | None, typer.Option(help="Which to measure; all if not given.")] = None,
+    rows: Annotated[int, typer.Option(min=10, help="Rows per batch.")] = 100_000,
+    turns: Annotated[int, typer.Option(min=1, help="Times each is measured.")] = 3,
+    limit: Annotated[float, typer.Option(min=1, help="CPU seconds after which a batch is given up.")] = 240.0,
+    small: Annotated[bool, typer.Option(help="Measure batches of few rows as well.")] = True,
+    quick: Quick = False,
+    json: Json = False,
+) -> None:
+    """Run stateful jobs of Spark unchanged, through Spark's own door and through evenflow's."""
+    _needed()
+    from evenflow.bench.spark_drop_in import JOBS, bench_spark_drop_in
+    from evenflow.bench.spark_state import KEYS
+
+    names = list(JOBS) if job is None else job
+    for name in names:
+        if name not in JOBS:
+            raise BadInput(f"'{name}'", nearest(name, JOBS), "--job")
+    sizes = list(KEYS) if keys is None else keys
+    if quick:
+        sizes, rows, turns = sizes[:1], min(rows, 10_000), 1
+    result = bench_spark_drop_in(
+        sizes, names, rows=rows, turns=turns, batches=1 if quick else 2, small=small, limit_s=limit, say=say
+    )
+    columns = (
+        "job",
+        "keys",
+        "rows_per_batch",
+        "spark_rows_per_cpu_s",
+        "rows_per_cpu_s",
+        "ratio",
+        "batch_s_ratio",
+        "state_ratio",
+    )
+    _print(result, "Stateful jobs, unchanged", columns, json=json)
 
 
 def spark_skew(

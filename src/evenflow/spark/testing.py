@@ -252,3 +252,11 @@ def check_moves(
 
 def _state_bytes(state: Any) -> bytes:
     return encode_state(state)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ProcessorTester":  # it builds on what is here
+        from evenflow.spark.slices.stateful.testing import ProcessorTester  # noqa: PLC0415
+
+        return ProcessorTester
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

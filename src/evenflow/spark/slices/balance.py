@@ -22,11 +22,13 @@ from evenflow.spark.slices.assign import HASH, SLICE, Assign
 from evenflow.spark.slices.pack import PUT_OUT, STAMP, Pack, unpack
 from evenflow.spark.slices.per_key import Each, PerKey
 from evenflow.spark.slices.processor import SliceProcessor
+from evenflow.spark.slices.stateful import door
 from evenflow.spark.slices.stateless import MapLane
 from evenflow.spark.slices.turn import Job, Process
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, GroupedData, SparkSession
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
     from evenflow.spark.slices.writer import Writer
 
@@ -43,7 +45,7 @@ def balance(
     lanes: int = 8,
     used: int | None = None,
     assign: str = HASH,
-    nulls: Nulls = "refuse",
+    nulls: Nulls | None = None,
     balancing: Balancing | None = None,
 ) -> Balance:
     """Divide a stream into slices and keep its lanes evenly loaded while it runs.
@@ -65,6 +67,7 @@ def balance(
         ``"hash"``, ``"modulo"`` (one column of whole numbers), or a Spark SQL expression that gives the slice.
     nulls
         What a null key means: ``"refuse"``, ``"drop"`` or the slice for nulls.
+        The default refuses it, except in Spark's own doors, where a null is a key as in Spark.
         A checkpoint that began with ``"refuse"`` may go on with another.
     balancing
         When slices move; unlike the rest it may change when the query starts again.
@@ -87,6 +90,7 @@ def balance(
     if not stream.isStreaming:
         raise BadInput("a batch DataFrame", "a streaming one (spark.readStream…)", "balance")
     check_slices(slices)
+    given, nulls = nulls is not None, "refuse" if nulls is None else nulls
     check_nulls(nulls, slices)
     if used is not None and not 1 <= used <= lanes:
         raise BadInput(f"used={used}", f"1 to {lanes} lanes", "balance")
@@ -98,7 +102,7 @@ def balance(
     if not how.computed:
         keys = StructType([stream.schema[name] for name in columns])
         how.check_types(to_arrow_schema(keys, timezone="UTC").empty_table())
-    return Balance(stream, how, lanes, used, balancing or Balancing())
+    return Balance(stream, how, lanes, used, balancing or Balancing(), nulls_given=given)
 
 
 @dataclass(frozen=True)
@@ -110,6 +114,7 @@ class Balance:
     lanes: int
     used: int | None
     balancing: Balancing
+    nulls_given: bool = False
 
     def process(
         self,
@@ -182,6 +187,43 @@ class Balance:
         """Process rows without state: ``(rows: pa.Table) -> pa.Table``, called once per slice and batch."""
         return Processed(self, Stateless(function), output, _nothing, MAP, letters=_letters(dead_letters))
 
+    def transformWithState(  # noqa: N802 - Spark's names, here and below
+        self,
+        statefulProcessor: StatefulProcessor,  # noqa: N803
+        outputStructType: str | StructType,  # noqa: N803
+        outputMode: str,  # noqa: N803
+        timeMode: str,  # noqa: N803
+        initialState: GroupedData | None = None,  # noqa: N803
+        eventTimeColumnName: str = "",  # noqa: N803
+    ) -> Processed:
+        """Run a Spark ``StatefulProcessor`` over rows, as ``GroupedData.transformWithState`` does; the class stays as it is."""
+        given = (statefulProcessor, outputStructType, outputMode, timeMode, initialState, eventTimeColumnName)
+        return door.transform_with_state(self, *given, pandas=False)
+
+    def transformWithStateInPandas(  # noqa: N802
+        self,
+        statefulProcessor: StatefulProcessor,  # noqa: N803
+        outputStructType: str | StructType,  # noqa: N803
+        outputMode: str,  # noqa: N803
+        timeMode: str,  # noqa: N803
+        initialState: GroupedData | None = None,  # noqa: N803
+        eventTimeColumnName: str = "",  # noqa: N803
+    ) -> Processed:
+        """Run a Spark ``StatefulProcessor`` over pandas frames, as ``GroupedData.transformWithStateInPandas`` does."""
+        given = (statefulProcessor, outputStructType, outputMode, timeMode, initialState, eventTimeColumnName)
+        return door.transform_with_state(self, *given, pandas=True)
+
+    def applyInPandasWithState(  # noqa: N802
+        self,
+        func: Callable[..., Any],
+        outputStructType: str | StructType,  # noqa: N803
+        stateStructType: str | StructType,  # noqa: N803
+        outputMode: str,  # noqa: N803
+        timeoutConf: str,  # noqa: N803
+    ) -> Processed:
+        """Run a function of frames and a ``GroupState``, as ``GroupedData.applyInPandasWithState`` does."""
+        return door.apply_in_pandas_with_state(self, func, outputStructType, stateStructType, outputMode, timeoutConf)
+
 
 @dataclass(frozen=True)
 class Stateless:
@@ -231,6 +273,7 @@ class Processed:
     correlate: bool = False
     letters: str = ""
     keyed_above: int = 0
+    clocked: door.Clocked | None = None
 
     @property
     def writeStream(self) -> Writer:  # noqa: N802 - Spark's name
@@ -283,9 +326,12 @@ class Processed:
             keyed_above=self.keyed_above,
             keys_of=self.update.keys_of if isinstance(self.update, PerKey) else Job.keys_of,
         )
-        packed = stream.mapInArrow(Pack(plane, assign, self.correlate), orders.schema).union(orders)
+        late = None if self.clocked is None else self.clocked.late_on(plane)
+        packed = stream.mapInArrow(Pack(plane, assign, self.correlate, late), orders.schema).union(orders)
         if self.kind == MAP:
             frame = packed.repartition(plane.lanes, "k").mapInArrow(MapLane(plane, job, self.letters), self.output)
+        elif self.clocked is not None:
+            frame = self.clocked.frame(packed, plane, assign, job, mode).mapInArrow(unpack, self.output)
         else:
             slices = SliceProcessor(plane, job, letters=self.letters, correlate=self.correlate)
             frame = (

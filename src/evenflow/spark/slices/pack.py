@@ -18,6 +18,7 @@ from evenflow.spark.kit.storage import Storage
 from evenflow.spark.slices.assign import SLICE, Assign
 from evenflow.spark.slices.cells import batches_of, by_slice, to_cell
 from evenflow.spark.slices.correlation import marked
+from evenflow.spark.slices.stateful.late import Late
 
 PUT_OUT: Final = "cell binary"
 _SCHEMA = pa.schema(
@@ -60,6 +61,7 @@ class Pack:
     plane: Plane
     assign: Assign
     correlate: bool = False
+    late: Late | None = None
 
     def _stamped(self, table: Any) -> int:
         if STAMP not in table.column_names:
@@ -88,6 +90,8 @@ class Pack:
                 batch = self._stamped(table)
             if keys is None:
                 keys = pinned_keys(self.plane, batch)
+            if self.late is not None:
+                table = self.late.kept(table, batch)  # noqa: PLW2901 - less of the same
             ids = self.assign.of(table)
             rows = table.drop_columns([name for name in (SLICE, STAMP) if name in table.column_names])
             if self.correlate:

@@ -102,6 +102,7 @@ class Job:
     keyed_above: int = 0
     keys_of: Callable[[Any], Iterable[Any]] = lambda rows: ()
     table: Table = field(default_factory=lambda: dict(TABLE))
+    stamp: Callable[[Any], Any] | None = None
 
     def call(self, rows: Any, encoded: bytes, slice_id: int, others: Any = None) -> Called:
         """Give rows and state to the application; return its output and the new state."""
@@ -266,7 +267,7 @@ class Turn:
             waiting, self._cache = self._cache, []
             for cell in waiting:
                 self._process(*self._apart([cell], None if self.together is None else Together([cell])))
-            if cells:
+            if cells or self.job.stamp is not None:  # a job with a clock is called without rows too: for its timers
                 self._process(*self._apart(cells, self.together))
         elif cells:
             rows, _ = self._apart(cells, self.together)
@@ -275,12 +276,15 @@ class Turn:
                     f"slice {self.slice_id}: {rows.num_rows} rows reached a lane on which it is {self.phase.value}"
                 )
             # What the others had in this batch waits too: a late install must not change what the application sees.
-            self.memory.hold(to_cell(rows) if self.together is None else self.together.cell())
+            held = rows if self.job.stamp is None else self.job.stamp(rows)
+            self.memory.hold(to_cell(held) if self.together is None else self.together.cell())
             self.cost.held_rows = rows.num_rows
 
     def _apart(self, cells: Sequence[bytes], together: Together | None) -> tuple[Any, Any]:
         """Return the slice's rows of a batch, and those of the other slices if the application sees them."""
-        return (of_cells(cells), None) if together is None else together.apart(self.slice_id)
+        if together is not None:
+            return together.apart(self.slice_id)
+        return (of_cells(cells) if cells else pa.table({})), None
 
     def _process(self, rows: Any, others: Any) -> None:
         self.cost.rows += rows.num_rows
