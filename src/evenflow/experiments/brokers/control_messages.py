@@ -88,8 +88,7 @@ class ControlMessages:
 
     def listen(self, name: str, command: m.Listen) -> None:
         """Subscribe a broker to the PIE of a cluster."""
-        topic = "LOCAL_PIE" if command.scope == "local" else "GLOBAL_PIE"
-        key = self._control_key(f"[class,eq,'{topic}'],[clusterID,eq,'{command.cluster}']")
+        key = self._control_key(f"[class,eq,'LOCAL_PIE'],[clusterID,eq,'{command.cluster}']")
         if key not in self.routing[name].tables.get(SELF, {}):
             self.spread(name, self.routing[name].subscribe(key, SELF))
 
