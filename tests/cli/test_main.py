@@ -11,7 +11,7 @@ import pytest
 from evenflow.cli import checks
 
 ROOT = Path(__file__).parents[2]
-OFFLOAD = ROOT / "tests" / "federation" / "padres-offload-sample-1.json"
+OFFLOAD = ROOT / "tests" / "brokers" / "padres-offload-sample-1.json"
 PIPELINE = ROOT / "examples" / "pipeline.toml"
 EVENFLOW = [sys.executable, "-m", "evenflow"]
 

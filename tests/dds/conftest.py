@@ -18,3 +18,22 @@ def domain(monkeypatch):
     made = Domain(monkeypatch)
     yield made
     made.close()
+
+
+@pytest.fixture
+def heard(domain):
+    """What a subscriber of the alerts got."""
+    from alerting import Alert
+
+    from evenflow.dds import plain
+
+    got = []
+    reading = plain.Subscription(
+        "alerts", Alert, got.append, None, None, 1, plain.Topic("alerts", plain.Count()), 0, 0.1
+    )
+
+    class Polling:
+        turn = staticmethod(lambda: reading.poll(0.0))
+
+    domain.processes.append(Polling)
+    return got

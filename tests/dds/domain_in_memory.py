@@ -1,6 +1,6 @@
 """A DDS domain in memory: the real processes on a bus whose samples are the octets that Cyclone would carry.
 
-Time stands still until ``pass_time`` moves it. Whoever asks ``on_wire`` sees every sample, and ``inject`` adds one.
+Time stands still until ``pass_time`` moves it. ``on_wire`` has every sample, and ``inject`` adds one.
 """
 
 from __future__ import annotations

@@ -96,6 +96,7 @@ def test_nodes_process_commit_and_publish_results(tmp_path, start, kills):
     words = ["node", "--app", "alarm_app:Alarms", "--domain", DOMAIN]
     nodes = {n: start(*words, "--name", n, "--state", tmp_path / n) for n in ("n", "m")}
     poll(subscription, lambda: all(owns(tmp_path / name) for name in nodes))
+    disturb(Heat)
     made = []
     for turn in range(kills + 1):
         items = [Heat(i % 8, 70.0 + i) for i in range(40)]
@@ -113,6 +114,38 @@ def test_nodes_process_commit_and_publish_results(tmp_path, start, kills):
     per_slice = [n * (kills + 1) for n in (7, 7, 7, 8)]  # each slice counts on from where it was
     assert sum(a.value["count"] for a in alarms) == sum(sum(range(1, n + 1)) for n in per_slice)
     assert interrupted([balancer, *nodes.values()]) == [0, 0, 0]
+
+
+def disturb(kind):
+    """Write samples that do not fit, as octets: each of them once ended a process."""
+    from alerting import control
+    from cyclonedds._clayer import ddspy_write
+    from mutations import cache_sample
+
+    from evenflow.dds.bus import CACHES, CONTROL, Bus
+    from evenflow.dds.wire.idl import CacheTopic, Control, item_type
+    from evenflow.slices.messages import Leave
+
+    bus = Bus(DOMAIN)
+    writers = {
+        CONTROL: bus.writer(CONTROL, Control),
+        CACHES: bus.writer(CACHES, CacheTopic),
+        "heat": bus.writer("heat", item_type(kind)),
+    }
+    end = time.time() + 30
+    while time.time() < end and not all(w.get_matched_subscriptions() for w in writers.values()):
+        time.sleep(0.05)
+    large = f'["Notification", "x", 4, [["cpu", 1.0]], [[0, {10**400}]], 1.0, "sample"]'
+    samples = [
+        (CONTROL, control("balancer", "x", "?")[1].replace(b"?", b"\xff")),
+        control("balancer", "x", large),
+        *(control(name, "x", Leave()) for name in ("n", "m")),
+        *((CACHES, cache_sample("x", name, 0, b"ARROW1").serialize()) for name in ("n", "m")),
+        ("heat", item_type(kind)(5, 0, 99, float("nan"), 1, 99.0).serialize()),
+        ("heat", item_type(kind)(5, 0, 0, float("nan"), 1, 99.0).serialize()),
+    ]
+    for topic, data in samples:
+        assert ddspy_write(writers[topic]._ref, data) == 0
 
 
 def owns(directory):

@@ -7,12 +7,11 @@ from collections import Counter
 
 import pyarrow as pa
 import pytest
+from alerting import Alert, Reading, alerting, control, sensors, write
 from mutations import mutated
-from test_results import Alert, Reading, alerting, heard, sensors, write  # noqa: F401 - a fixture among them
 
 from evenflow.dds.bus import ACKS, CACHES, CONTROL
 from evenflow.dds.wire.cargo import samples_of
-from evenflow.dds.wire.codec import message_to_json
 from evenflow.dds.wire.idl import Acks, CacheTopic, Control, item_type
 from evenflow.slices.balancer import Drain, Pause
 from evenflow.slices.handoff import State
@@ -34,11 +33,6 @@ from evenflow.slices.session import ACTIONS, Phase
 
 KINDS = {CONTROL: Control, CACHES: CacheTopic, ACKS: Acks, "readings": item_type(Reading), "alerts": item_type(Alert)}
 PER_SAMPLE = 8
-
-
-def control(to, sender, message):
-    body = message if isinstance(message, str) else message_to_json(message)
-    return CONTROL, Control(to, sender, body).serialize()
 
 
 def state_of(running):
@@ -136,7 +130,7 @@ def flow(domain, tmp_path, running):
 
 
 @pytest.mark.parametrize("seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 20))])
-def test_changed_copies_of_every_sample_change_nothing(domain, tmp_path, service, heard, seed):  # noqa: F811
+def test_changed_copies_of_every_sample_change_nothing(domain, tmp_path, service, heard, seed):
     hostile = Hostile(domain, lambda: list(service.values()), random.Random(seed))
     domain.processes.append(hostile)
     published = flow(domain, tmp_path, service)
@@ -190,7 +184,7 @@ BAD = {
     "a stranger's refusal": ("node-a", "stranger", Refused("go")),
     "a stranger's action": ("node-a", "stranger", Action(9, 1, ActionKind.UPDATE_SLICE_STATE, (0,), SliceState.IN_SESSION)),
     "an action of no phase": ("node-a", "balancer", Action(9, 1, ActionKind.REMOVE_SLICE, (0,), SliceState.AVAILABLE)),
-    "a cache for nobody": ("node-a", "balancer", Action(9, 4, ActionKind.SEND_CACHE_TO_NODE, (0,))),
+    "a cache without a taker": ("node-a", "balancer", Action(9, 4, ActionKind.SEND_CACHE_TO_NODE, (0,))),
     "an action on slice 99": ("node-a", "balancer", Action(9, 1, ActionKind.UPDATE_SLICE_STATE, (99,), SliceState.IN_SESSION)),
     "an action on nothing": ("node-a", "balancer", Action(9, 1, ActionKind.UPDATE_SLICE_STATE, (), SliceState.IN_SESSION)),
     "sessions that end before they begin": (
@@ -341,7 +335,7 @@ def test_a_cargo_that_does_not_fit_is_dropped_and_the_right_one_taken(domain, tm
 
 
 def deep(levels):
-    """Return the samples of a cargo whose state has so many levels, as somebody else would write it."""
+    """Return the samples of a cargo whose state has this number of levels; our own sender would refuse to write it."""
     (sample,) = samples_of("node-b", "node-a", Cargo(5, {0: Parcel({"readings": "STATE"}, Ledger(), ())}))
     with pa.ipc.open_stream(bytes(sample.dataItemCollection)) as reader:
         table = reader.read_all()

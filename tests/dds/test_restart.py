@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from test_hostile import control
-from test_results import alerting, write
+from alerting import alerting, control, write
 
 from evenflow.dds.bus import CACHES, CONTROL
 from evenflow.dds.wire.cargo import Assembly, samples_of
@@ -44,7 +43,7 @@ def test_a_cargo_of_another_session_is_not_taken(domain, tmp_path):
     node = alerting(domain, tmp_path, "node-a")
     order(domain, 5, EXPECT)
     assert {h.phase for h in node.node.held.values()} == {State.AWAITING}
-    for session in (4, 6):  # a straggler, and one that nobody announced
+    for session in (4, 6):  # a straggler, and one that was not announced
         ship(domain, session, state=99)
     assert {(h.phase, str(h.state)) for h in node.node.held.values()} == {(State.AWAITING, "{}")}
     assert not said(domain, Receipt)

@@ -27,11 +27,11 @@ def through_connect(*words: str) -> None:
 def test_sessions_matching_moves_and_restarts_through_connect():
     through_connect(
         "test_session.py",
-        "test_match.py::test_frames_directories_and_streams_match_on_any_session",
-        "test_plane.py::test_moves_and_restarts_change_nothing_of_the_output",
+        "matching/test_match.py::test_frames_directories_and_streams_match_on_any_session",
+        "slices/test_balance.py::test_moves_and_restarts_change_nothing_of_the_output",
     )
 
 
 @pytest.mark.long
 def test_the_whole_file_through_connect():
-    through_connect("test_plane.py")
+    through_connect("slices/test_balance.py")

@@ -14,6 +14,7 @@ from evenflow.experiments.slices.kill_drill import Drill, DrillError, Driver, Pa
 from evenflow.spark.kit.control_log import ControlLog
 from evenflow.spark.kit.routes import MOVE, Entry, Routes
 from evenflow.spark.kit.samples import Cost, Meter
+from evenflow.spark.kit.state_transfer import Ship
 from evenflow.spark.kit.storage import Storage
 
 
@@ -46,9 +47,9 @@ def test_a_state_that_a_living_driver_forgets_while_the_drill_looks_is_no_failur
     meter.add(0, Cost(held_rows=5))
     meter.write(place, 1, 1)
     looks = Drill(tmp_path)
-    place.write("ship/000000000000", b"x" * 100)
+    Ship(place).send(0, 0, b"x" * 100)
     assert looks._held_in_session()
-    place.delete("ship/000000000000")
+    Ship(place).forget(0)
     assert not looks._held_in_session()
 
 

@@ -208,7 +208,7 @@ class Collector:
         slices, placed = self._slices(batch)
         if not placed.all():
             lost = set(batch.filter(pa.array(~placed)).column("item_id").to_pylist()) if ids else set()
-            ids = [item for item in ids if item not in lost]  # its publisher may not believe that somebody has it
+            ids = [item for item in ids if item not in lost]  # its publisher must not believe that it arrived
             taken, batch = _kept(taken, batch, placed)
         self.arrived_at = time.monotonic()
         with self._lock:

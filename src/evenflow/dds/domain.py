@@ -113,7 +113,7 @@ def reliable(blocking_s: float = 1.0) -> Any:
 
 
 def received(writer: Any, within_s: float) -> bool:
-    """Say whether all readers of a writer have received everything within so many seconds.
+    """Say whether all readers of a writer have received everything within ``within_s`` seconds.
 
     The binding's own ``wait_for_acks`` fails with an ``AttributeError`` when the time is over.
 

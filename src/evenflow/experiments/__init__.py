@@ -1,1 +1,1 @@
-"""The published experiments in virtual time, one module per system; the registry finds them by name."""
+"""Experiments: a registry finds them by name, a campaign runs them over seeds; one package per system."""

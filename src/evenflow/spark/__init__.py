@@ -1,1 +1,1 @@
-"""The live driver: the data flows through Spark, a node is a lane. Only this package imports pyspark."""
+"""The live driver: the data flows through Spark, and a node is a lane."""

@@ -1,1 +1,1 @@
-"""Pages for people: standalone reports. The drawing library is imported here and nowhere else."""
+"""Pages for people: the live page, metrics and standalone reports."""

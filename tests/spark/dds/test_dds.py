@@ -89,6 +89,10 @@ def test_items_become_rows_filtered_and_with_slices(spark, stream, tmp_path):
         assign="modulo:sensor",
         max_rows_per_batch=500,
     )
+    entity = participant(DOMAIN)
+    strange = DataWriter(entity, Topic(entity, "filtered", item_type(Reading), qos=quality()), qos=quality())
+    for item in ((-1, 0, 0, 1.0), (7, 9, 0, 1.0), (7, 0, -1, 1.0), (7, 0, 0, float("nan"))):
+        strange.write(item_type(Reading)(*item, 500, 1.0))  # dropped and counted; each of them once ended the query
     thread = publish_later("filtered", items, committed=True, publisher=5)
     rows = rows_of(spark, query, 2700)
     thread.join()  # it ends when every item is acknowledged, also those that the filter kept away

@@ -60,7 +60,7 @@ def text(value: Any, most: int = LONGEST_TEXT) -> str:
 
 
 def name(value: Any) -> str:
-    """Return the name of a node or the balancer. The empty name means that there is no giver, so it is nobody's."""
+    """Return the name of a node or the balancer. A session without a giver has the empty name there, so no node may have it."""
     if not text(value, LONGEST_NAME) or not value.isprintable():
         raise MalformedError(f"{shown(value)} is no name")
     return str(value)

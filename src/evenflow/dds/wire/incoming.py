@@ -89,4 +89,5 @@ class Incoming:
             self._tell_at = self._clock() + TELL_S
             self._told = self.dropped.copy()
             counts = ", ".join(f"{topic} {count}" for topic, count in sorted(self.dropped.items()))
-            self._tell(f"dropped {new} samples that do not fit (in all: {counts}); the last one, {self._why}")
+            what = "a sample that does" if new == 1 else f"{new} samples that do"
+            self._tell(f"dropped {what} not fit (in all: {counts}); the last one, {self._why}")
