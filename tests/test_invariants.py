@@ -173,7 +173,7 @@ def test_live_trials_and_drills_in_which_nothing_happens_fail():
     with pytest.raises(NothingToCompareError, match="ami-live"):
         operators_live.findings(SimpleNamespace(results=list), [])  # type: ignore[arg-type]
     with pytest.raises(NothingToCompareError, match="padres-live"):
-        brokers_live.findings(SimpleNamespace(federation=None, compared=Comparison()), [], 1.0)  # type: ignore[arg-type]
+        brokers_live.findings(SimpleNamespace(live_brokers=None, compared=Comparison()), [], 1.0)  # type: ignore[arg-type]
     quiet = SimpleNamespace(
         brokers={}, service=SimpleNamespace(published=0, past_periods=[], periods={}, replays=[]), subscriber_of={}
     )

@@ -15,7 +15,7 @@ from evenflow.brokers.load import Load
 from evenflow.brokers.pie import Pie
 from evenflow.brokers.settings import BrokerSettings
 from evenflow.brokers.status import Status
-from evenflow.brokers.subscriber import Broken, Connect, Depart, Inbox, Subscriber
+from evenflow.brokers.subscriber import Broken, Connect, Depart, Subscriber
 from evenflow.subscriptions.language import parse_subscription
 from evenflow.subscriptions.press import Arrived
 
@@ -294,23 +294,3 @@ def test_a_broken_home_is_replaced_by_the_one_moved_to(subscriber):
     subscriber.handle(Received("B1", m.MoveOrder("s", 3, "B2")), 1.0)
     subscriber.handle(Broken("B1"), 2.0)
     assert (subscriber.home, subscriber.moving) == ("B2", None)
-
-
-def test_the_inbox_lets_everything_pass_once():
-    inbox = Inbox()
-    assert inbox.take("B0", [1, 2, 5]) == [1, 2, 5]
-    assert inbox.take("B0", [3, 4, 5, 6]) == [3, 4, 6]
-    inbox.close("B0")
-    assert inbox.take("B0", [5, 6, 7]) == [7]
-
-
-def test_the_inbox_keeps_single_numbers_while_a_replay_is_owed():
-    inbox = Inbox()
-    inbox.take("B0", [1, 2])
-    inbox.gap("B0")  # the first broker let go at 2, its replay waits behind a cut
-    inbox.take("B0", [6, 7])  # the second broker's, which crashes
-    assert not inbox.close("B0")
-    assert inbox.take("B0", [3, 4, 5, 6]) == [3, 4, 5]
-    inbox.filled("B0")
-    assert inbox.close("B0")
-    assert inbox.take("B0", [5, 7, 8]) == [8]

@@ -47,7 +47,7 @@ class Net:
             waiting.extend((to, forward) for forward in found)
 
     def reached(self, start: str, publication: dict[str, int]) -> set[str]:
-        keys = self.catalogue.matching(publication)
+        keys = [key for key in range(len(self.catalogue)) if matches(self.catalogue.subscription(key), publication)]
         found, waiting = set(), [(start, "publisher")]
         while waiting:
             here, source = waiting.pop()

@@ -1,10 +1,10 @@
-"""Every distinct subscription of a federation by number, and which of them cover which."""
+"""Numbers for all distinct subscriptions, and which subscriptions cover which."""
 
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 
-from evenflow.subscriptions.language import Publication, Subscription, matches
+from evenflow.subscriptions.language import Subscription
 from evenflow.subscriptions.normal import Constraint, Normal, forms_intersect, normalize
 from evenflow.subscriptions.poset import FormIndex, PosetNode
 
@@ -12,7 +12,9 @@ Form = frozenset[tuple[str, Constraint]]
 
 
 class Catalogue:
-    """Numbers subscriptions of equal meaning alike, and remembers how they relate.
+    """Gives subscriptions of equal meaning the same number, and knows which covers which.
+
+    A subscription covers another one if it matches every publication that the other one matches.
 
     Examples
     --------
@@ -36,23 +38,23 @@ class Catalogue:
         return len(self._forms)
 
     def key(self, subscription: Subscription) -> int:
-        """Give the number of a subscription; equal ones share it."""
+        """Return the number of a subscription; subscriptions of equal meaning share one."""
         form = normalize(subscription)
         name = None if form is None else frozenset(form.items())
-        found = self._keys.get(name)
-        if found is None:
-            found = self._keys[name] = len(self._forms)
+        key = self._keys.get(name)
+        if key is None:
+            key = self._keys[name] = len(self._forms)
             self._forms.append(form)
             self._texts.append(subscription)
-            self._relate(found, form)
-        return found
+            self._relate(key, form)
+        return key
 
     def subscription(self, key: int) -> Subscription:
-        """Give a subscription of this number."""
+        """Return a subscription with this number."""
         return self._texts[key]
 
     def above(self, key: int) -> AbstractSet[int]:
-        """Give the numbers of the other subscriptions that cover this one."""
+        """Return the numbers of the other subscriptions that cover this one."""
         return self._above[key]
 
     def covers_any(self, keys: set[int] | frozenset[int] | dict[int, int], key: int) -> bool:
@@ -67,12 +69,8 @@ class Catalogue:
             known = self._meets[pair] = forms_intersect(self._forms[key], self._forms[advertisement])
         return known
 
-    def matching(self, publication: Publication) -> list[int]:
-        """Find the subscriptions that a publication matches, one by one; for the few publications that control."""
-        return [key for key, one in enumerate(self._texts) if matches(one, publication)]
-
     def _relate(self, key: int, form: Normal | None) -> None:
-        """Find what covers a new subscription and what it covers; a contradiction stays alone."""
+        """Relate a new subscription to the known ones; one that can match nothing (no form) relates to none."""
         self._above.append(set())
         if form is None:
             return

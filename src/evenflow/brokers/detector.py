@@ -1,7 +1,7 @@
-"""The local detector: am I overloaded, and who is loaded less (Cheung 2006, section 3.3.2.1, Figure 3.5).
+"""The local detector decides whether a broker should offload, and to which broker (Cheung 2006, 3.3.2.1, Figure 3.5).
 
-Step 1 looks at the four ratios of the broker itself, step 2 compares three indices with what PIE says about others.
-Between the two lies the wait for load to settle after a session.
+Step 1 checks the broker's own four ratios for overload. Step 2 compares its three load indices with those that other
+brokers published. After a session, step 2 waits until the load has settled.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ BY_INDEX: tuple[Algorithm, Algorithm, Algorithm] = ("input", "output", "match")
 
 
 class Attempt(NamedTuple):
-    """One line of the broker-action list: ask this broker for a session of this kind."""
+    """A broker to ask for a session, and the offload algorithm to ask for."""
 
     broker: str
     algorithm: Algorithm
 
 
 class Detection(NamedTuple):
-    """What a detection run found: the status, whom to ask, and whether this broker is overloaded."""
+    """The result of a detection run: the new status, the brokers to ask, and whether this broker is overloaded."""
 
     status: Status
     tries: tuple[Attempt, ...]
@@ -37,33 +37,33 @@ class Detection(NamedTuple):
 
 
 class Detector:
-    """The state between detection runs: smoothed indices, and what they were."""
+    """Keeps smoothed load indices and their recent history between detection runs."""
 
     def __init__(self, settings: BrokerSettings) -> None:
         self.settings = settings
         self.smooth: tuple[float, ...] | None = None
-        self.since = 0.0  # when the broker began to stabilise
+        self.since = 0.0  # when the wait for the load to settle began
         self._history: deque[tuple[float, Indices]] = deque()
 
     def start_settling(self, now: float) -> None:
-        """Begin to wait for load to settle."""
+        """Start waiting for the load to settle."""
         self.since = now
 
     def reset(self) -> None:
-        """Smooth no more with what was: the broker is another one now."""
+        """Drop the smoothed indices: old measurements no longer describe this broker."""
         self.smooth = None
 
     def indices(self) -> Indices:
-        """Give the smoothed indices."""
+        """Return the smoothed indices."""
         values = self.smooth or (0.0,) * 5
         return Indices(values[0], values[1], values[4])
 
     def is_calm(self, now: float) -> bool:
-        """Tell whether there was no session for so long that small differences deserve one."""
+        """Return whether the last session is at least ``calm_s`` ago, so that small differences are worth one."""
         return 0.0 < self.settings.calm_s <= now - self.since
 
     def detect(self, load: Load, status: Status, others: Sequence[PieEntry], now: float) -> Detection:
-        """Run one detection; never while BUSY."""
+        """Run one detection; not called while BUSY."""
         self._smooth(load, now)
         assert self.smooth is not None
         ratios, settings = self.smooth[:4], self.settings
@@ -84,7 +84,7 @@ class Detector:
         return Detection(status, self._differences(others, calm=self.is_calm(now)), overloaded=False, why="")
 
     def balanced_with(self, others: Sequence[PieEntry]) -> frozenset[str]:
-        """Name the brokers from which no index differs by more than its threshold, either way: the balanced set."""
+        """Return the brokers whose indices all differ from ours by at most the thresholds: the balanced set."""
         mine, settings = self.indices(), self.settings
         fine = settings.fine if settings.calm_s else float("inf")
         ratio, delay = min(settings.local_ratio, fine), min(settings.local_delay, fine)
@@ -105,7 +105,7 @@ class Detector:
             self._history.popleft()
 
     def _worst(self, ratios: Sequence[float]) -> Algorithm:
-        """Choose what to shed: input if it is overloaded at all, for that lowers the others too."""
+        """Choose what to offload: input if it is overloaded at all, because less input lowers the other ratios too."""
         if ratios[0] > self.settings.higher:
             return "input"
         return BY_RESOURCE[max(range(4), key=lambda i: ratios[i])]
@@ -114,7 +114,7 @@ class Detector:
         index = BY_INDEX.index(algorithm)
         able = [other for other in others if other.status is not Status.NA]
         if self.settings.by_headroom:
-            # A ratio says how full a broker is, not how much still fits: a large one at 0.4 takes more than a small at 0.2.
+            # A ratio does not say how much still fits: a fast broker at 0.4 can take more than a slow one at 0.2.
             able.sort(key=lambda other: (-(self.settings.lower - other.indices[index]) * other.speed, other.name))
         else:
             able.sort(key=lambda other: (other.indices[index], other.name))
@@ -127,7 +127,7 @@ class Detector:
             return True
         mine, settings = self.indices(), self.settings
         if self._history[0][0] > now - settings.stable_window_s:
-            return False  # not seen for long enough
+            return False  # not measured for long enough
         return all(
             abs(mine.input - was.input) < settings.stable_change
             and abs(mine.output - was.output) < settings.stable_change
@@ -136,11 +136,11 @@ class Detector:
         )
 
     def _differences(self, others: Sequence[PieEntry], *, calm: bool) -> tuple[Attempt, ...]:
-        """List who is lower by more than a threshold, the largest difference first."""
+        """Return the brokers that are lower by more than a threshold, largest difference first."""
         mine, settings = self.indices(), self.settings
         ratio = min(settings.fine, settings.local_ratio) if calm else settings.local_ratio
         delay = min(settings.fine, settings.local_delay) if calm else settings.local_delay
-        found: list[tuple[float, str, Algorithm]] = []
+        gaps_found: list[tuple[float, str, Algorithm]] = []
         for other in others:
             if other.status is Status.NA:
                 continue
@@ -149,5 +149,5 @@ class Detector:
                 (mine.output - other.indices.output, ratio),
                 (delay_difference(mine.delay, other.indices.delay, settings.normalization_s), delay),
             )
-            found += [(-gap, other.name, BY_INDEX[i]) for i, (gap, bound) in enumerate(gaps) if gap > bound]
-        return tuple(Attempt(name, algorithm) for _, name, algorithm in sorted(found))
+            gaps_found += [(-gap, other.name, BY_INDEX[i]) for i, (gap, bound) in enumerate(gaps) if gap > bound]
+        return tuple(Attempt(name, algorithm) for _, name, algorithm in sorted(gaps_found))

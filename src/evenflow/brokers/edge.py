@@ -1,7 +1,8 @@
-"""The edge broker: detects, asks, samples, decides, sends subscribers off, and takes others in.
+"""The edge broker's balancer: detects overload, agrees on sessions with other brokers, and moves subscribers.
 
-One session at a time, as giver or as taker. All that can get lost is asked for again or given up:
-a session always ends, and where a subscriber lives is decided by the giver alone, who orders it to leave or to stay.
+A broker takes part in one session at a time, as giver (its subscribers move away) or as taker (it receives them).
+Messages may be lost: they are asked for again or the session is given up, so every session ends.
+Only the giver decides which broker serves a moving subscriber: it orders the subscriber to leave or to stay.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from evenflow.brokers.subscriber_table import SubscriberTable
 from evenflow.subscriptions.press import Arrived, Requested, Sampled, Sampler, SamplerState
 
 Uniform = Callable[[float, float], float]
-MAX_ASKS = 3  # times that a silent taker is asked
+MAX_ASKS = 3  # how often a giver asks a silent taker before it calls the move off
 
 
 class EdgeBroker:
@@ -31,17 +32,17 @@ class EdgeBroker:
     Parameters
     ----------
     name, cluster, head
-        Who it is, the cluster's id, and the broker that is the cluster's head.
+        The broker's name, its cluster's id, and the name of the cluster's head.
     settings
-        Table 5.2 and our readings.
+        The balancer's parameters.
     catalogue
-        How subscriptions relate.
+        The subscription numbers, and which subscriptions cover which.
     uniform
-        A stream of chance: ``uniform(low, high)``.
+        Draws a random number: ``uniform(low, high)``.
     speed
-        How many subscriptions per second the engine compares; other brokers judge headroom by it.
+        Subscriptions per second that the matching engine compares; other brokers compute headroom from it.
     life
-        Told apart in session names, so that a restarted broker reuses none.
+        How often the broker was started; part of session names, so that a restarted broker reuses none.
     message_size
         Bits of one publication, as PRESS recorded them.
     """
@@ -76,17 +77,17 @@ class EdgeBroker:
         self.giving: Giving | None = None
         self.taking: Taking | None = None
         self.outcomes = Outcomes()
-        self.watched: dict[str, float] = {}  # other clusters, and until when; their head says so again and again
-        self.verdicts = Outcomes()  # sessions we gave in, and who arrived
-        self.backoff_until: dict[str, float] = {}  # until when a pair that found nothing leaves each other alone
+        self.watched: dict[str, float] = {}  # other clusters -> until when; our head renews it
+        self.verdicts = Outcomes()  # sessions in which we were the giver -> subscribers that arrived
+        self.backoff_until: dict[str, float] = {}  # broker/algorithm that had nothing to move -> when to ask again
         self.leaving_load = LoadChange(0, 0.0, 0.0)
         self.refusals: dict[str, int] = {}
         self._life, self._number, self._detect_at = life, 0, 0.0
 
-    # -- the door -------------------------------------------------------------------------------
+    # -- events ---------------------------------------------------------------------------------
 
     def handle(self, event: Any, now: float) -> list[Any]:
-        """Take one event; what is out of place changes nothing."""
+        """Handle one event; unexpected events are ignored."""
         kind = type(event)
         if kind is m.Measured:
             self.load = event.load
@@ -105,11 +106,11 @@ class EdgeBroker:
 
     @property
     def sampling(self) -> bool:
-        """Whether PRESS wants to see the publications that are matched."""
+        """Whether PRESS, the traffic sampler, needs the matched publications."""
         return self.sampler.state is SamplerState.SAMPLING
 
     def seen_load(self) -> Load:
-        """Give the load to judge by: as measured, or without those who are about to leave."""
+        """Return the load to judge by: as measured, or without the subscribers that are about to leave."""
         assert self.load is not None
         if self.settings.count_leavers or not self.subscribers.leaving or self.giving is not None:
             return self.load
@@ -128,7 +129,7 @@ class EdgeBroker:
         match name:
             case "pie":
                 return self._publish(now)
-            case ("detect", at) if at == self._detect_at:  # a later wake-up took its place otherwise
+            case ("detect", at) if at == self._detect_at:  # otherwise a later wake-up replaced this one
                 return self._detect(now)
             case ("reply", session) if self.giving and self.giving.session == session and not self.giving.agreed:
                 self._count_refusal("no reply")
@@ -182,7 +183,7 @@ class EdgeBroker:
 
     def _read(self, pie: Pie, now: float) -> list[Any]:
         if pie.broker == self.name or (pie.cluster != self.cluster and pie.cluster not in self.watched):
-            return []  # late news of a cluster that is not ours any more
+            return []  # late information about a cluster that we no longer watch
         self.board.read(pie, now)
         return self._detect(now) if pie.status is Status.OK else []
 
@@ -217,7 +218,7 @@ class EdgeBroker:
         return f"{one.broker}/{one.algorithm}"
 
     def _ask(self, now: float) -> list[Any]:
-        """Ask the next broker of the list; when none is left, an overloaded broker turns to its head."""
+        """Ask the next broker of the list; when none is left, an overloaded broker asks its head for help."""
         self.giving = None
         if not self.asking:
             return [Send(self.head, m.GlobalRequest(self.name))] if self.overloaded else []
@@ -233,7 +234,7 @@ class EdgeBroker:
     def _replied(self, sender: str, reply: m.Reply, now: float) -> list[Any]:
         giving = self.giving
         if giving is None or giving.session != reply.session:
-            # Too late: we asked somebody else by now, and the one who agreed must not wait for us.
+            # Too late: we asked another broker by now, so this one must not wait for us.
             return [Send(sender, m.Cancel(reply.session))] if reply.status is Status.OK else []
         if giving.agreed:
             return []
@@ -257,16 +258,16 @@ class EdgeBroker:
         return self._sample(self.sampler.handle(Requested(), now), now)
 
     def _sample(self, commands: list[Wake | Sampled], now: float) -> list[Any]:
-        found: list[Any] = []
+        result: list[Any] = []
         for command in commands:
-            found += self._decide(command, now) if isinstance(command, Sampled) else [command]
-        return found
+            result += self._decide(command, now) if isinstance(command, Sampled) else [command]
+        return result
 
     def _decide(self, sampled: Sampled, now: float) -> list[Any]:
         giving = self.giving
         if giving is None or not giving.agreed:
             return []
-        unseen = self.settings.joint and not sampled.publications  # to our offload nobody would seem to cost anything
+        unseen = self.settings.joint and not sampled.publications  # to offload_even every subscriber would seem free
         if self.load is None or unseen:
             return [Send(giving.taker, m.Cancel(giving.session)), *self._end_giving(now, "nothing was sampled")]
         chosen = choose_subscribers(
@@ -295,7 +296,7 @@ class EdgeBroker:
         return [Wake(now + wait, ("given", self.giving.session))]
 
     def _ask_done(self, now: float) -> list[Any]:
-        """Ask a taker that is silent; after a few times call the move off, whoever arrived there comes back."""
+        """Ask a silent taker; after `MAX_ASKS` times call the move off, so that subscribers who arrived there come back."""
         assert self.giving is not None
         self.giving.asked += 1
         if self.giving.asked > MAX_ASKS:
@@ -337,7 +338,7 @@ class EdgeBroker:
 
     def _requested(self, sender: str, session: str, algorithm: str, now: float) -> list[Any]:
         if self.taking and self.taking.session == session:
-            return [self._agree(sender, session)]  # our answer was lost, or the request came twice
+            return [self._agree(sender, session)]  # our reply was lost, or the request arrived twice
         status = Status.BUSY if self.giving is not None else self.status
         if status is not Status.OK or self.load is None or session in self.outcomes:
             return [Send(sender, m.Reply(session, status if status is not Status.OK else Status.BUSY))]
@@ -391,11 +392,11 @@ class EdgeBroker:
 
     def _answer_done(self, sender: str, session: str) -> list[Any]:
         if self.taking and self.taking.session == session:
-            return []  # it is under way and will end by itself
+            return []  # still running, it will end by itself
         return [Send(sender, m.Done(session, self.outcomes.get(session, frozenset())))]
 
     def _answer_move(self, subscriber: str, session: str) -> list[Any]:
-        """Tell a subscriber how its move ended; of a session that nobody remembers it stays."""
+        """Tell a subscriber how its move ended; if the session is forgotten, the subscriber stays."""
         if self.giving is not None and self.giving.session == session:
             return []
         arrived = subscriber in self.verdicts.get(session, ())
@@ -403,7 +404,7 @@ class EdgeBroker:
             self.subscribers.leaving.pop(subscriber, None)
         return [Send(subscriber, m.LeaveOrder(session) if arrived else m.StayOrder(session))]
 
-    # -- the record -----------------------------------------------------------------------------
+    # -- records --------------------------------------------------------------------------------
 
     def _set_status(self, status: Status, now: float, why: str) -> list[Any]:
         if status is self.status:
@@ -420,5 +421,5 @@ class EdgeBroker:
         return [Note(record)]
 
     def _count_refusal(self, why: str) -> None:
-        """Count why nothing happened."""
+        """Count why no session took place."""
         self.refusals[why] = self.refusals.get(why, 0) + 1

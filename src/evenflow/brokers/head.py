@@ -1,12 +1,13 @@
-"""The cluster head: tells other clusters how loaded its own is, and agrees with them on global balancing (section 3.4.3).
+"""The cluster head: publishes its cluster's load and agrees on global sessions with other heads (section 3.4.3).
 
-It moves nothing itself: in a global session the edge brokers of two clusters learn of each other and balance locally.
+A head moves no subscribers. In a global session the edge brokers of two clusters see each other's load and balance
+as if they were one cluster.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from evenflow.actor import Note, Received, Send, Started, Wake, Woken
@@ -20,7 +21,7 @@ from evenflow.brokers.status import CLUSTER, Cause, Status, next_status
 
 @dataclass(slots=True)
 class Partnership:
-    """A global session: with whom, since when, and when something moved last."""
+    """A global session with another head: since when, and when a subscriber last moved."""
 
     session: str
     head: str
@@ -30,7 +31,6 @@ class Partnership:
     last_move: float = 0.0
     moved: int = 0
     requests: int = 0
-    board: dict[str, PieEntry] = field(default_factory=dict)
 
 
 class HeadActor:
@@ -39,9 +39,9 @@ class HeadActor:
     Parameters
     ----------
     name, cluster
-        The head broker, and the cluster's id.
+        The head broker's name, and the cluster's id.
     edges
-        Its edge brokers.
+        The cluster's edge brokers.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class HeadActor:
         self.trying: list[tuple[str, str]] = []
         self.smooth: Indices | None = None
         self.since = 0.0  # when the last global session ended
-        self.backoff_until: dict[str, float] = {}  # until when a head that could not help is left alone
+        self.backoff_until: dict[str, float] = {}  # head that could not help -> when to ask it again
         self._life, self._number, self._detect_at = life, 0, 0.0
 
     def handle(self, event: Any, now: float) -> list[Any]:
-        """Take one event."""
+        """Handle one event."""
         if isinstance(event, Received):
             return self._received(event.sender, event.message, now)
         if isinstance(event, Woken):
@@ -113,7 +113,7 @@ class HeadActor:
     # -- load information -----------------------------------------------------------------------
 
     def _average(self, now: float) -> Indices | None:
-        """Average the indices of our edge brokers (section 3.3.1.2)."""
+        """Return the mean indices of our edge brokers (section 3.3.1.2)."""
         known = [entry.indices for entry in self.local.current(now) if entry.name in self.edges]
         if not known:
             return None
@@ -130,7 +130,7 @@ class HeadActor:
         if average is None:
             return [wake]
         partner = self.partner
-        if partner is not None and partner.agreed:  # edge brokers forget a cluster that nobody confirms
+        if partner is not None and partner.agreed:  # edge brokers forget a cluster unless it is confirmed
             again = [Send(edge, m.Watch(partner.cluster, partner.session)) for edge in self.edges]
             return [wake, *again, *self._written(average, now)]
         return [wake, *self._written(average, now)]
@@ -145,7 +145,7 @@ class HeadActor:
         before = self.others.entries.get(pie.broker)
         self.others.read(pie, now)
         self._refresh(now)
-        # An overloaded cluster is no wall: it passes on what it hears, once, so that others see past it.
+        # An overloaded cluster passes on what it hears, once, so that clusters behind it can find each other.
         news = before is None or now - before.at > 1.0
         open_to_all = self.settings.far or self.status is Status.NA
         pass_on = [Send(m.PIE_GLOBAL + self.cluster, pie)] if open_to_all and news else []
@@ -154,7 +154,7 @@ class HeadActor:
     # -- detection and asking -------------------------------------------------------------------
 
     def _detect(self, now: float) -> list[Any]:
-        """Look for a cluster that is loaded less by more than the global threshold (section 3.3.2.2)."""
+        """Look for a cluster whose load is lower by more than the global threshold (section 3.3.2.2)."""
         wake = self._next_detection(now)
         self._refresh(now)
         average = self._average(now)
@@ -173,8 +173,8 @@ class HeadActor:
     def _candidates(self, known: Sequence[PieEntry], now: float) -> list[tuple[str, str]]:
         mine, settings = self.smooth, self.settings
         assert mine is not None
-        found = []
-        # When nothing else is going on small differences deserve a session; below local ones it could move nothing.
+        candidates = []
+        # After a calm period small differences are worth a session, but not below the local threshold.
         calm = 0.0 < settings.calm_s <= now - self.since
         ratio = min(settings.fine, settings.global_ratio) if calm else settings.global_ratio
         delay = min(settings.fine, settings.global_delay) if calm else settings.global_delay
@@ -185,8 +185,8 @@ class HeadActor:
                 delay_difference(mine.delay, other.indices.delay, settings.normalization_s) - delay,
             )
             if max(gaps) > 0 and other.status is not Status.NA and self.backoff_until.get(other.name, 0.0) <= now:
-                found.append((-max(gaps), other.name, other.cluster))
-        return [(name, cluster) for _, name, cluster in sorted(found)]
+                candidates.append((-max(gaps), other.name, other.cluster))
+        return [(name, cluster) for _, name, cluster in sorted(candidates)]
 
     def _begin(self, candidates: list[tuple[str, str]], now: float) -> list[Any]:
         self.trying = candidates
@@ -206,7 +206,7 @@ class HeadActor:
         ]
 
     def _help_edge(self, now: float) -> list[Any]:
-        """Answer an overloaded edge broker; one that no partner can help gets another partner after a few calls."""
+        """Find help for an overloaded edge broker; after ``global_requests`` calls the session ends for a new partner."""
         partner = self.partner
         if partner is None:
             return self._detect(now)
@@ -250,14 +250,14 @@ class HeadActor:
         return self._introduce(reply.cluster, reply.session)
 
     def _introduce(self, cluster: str, session: str) -> list[Any]:
-        """Let our edge brokers, and ourselves, hear the other cluster's local PIE."""
+        """Subscribe our edge brokers and this head to the other cluster's load information."""
         self.theirs = PieBoard((self.settings.refresh + 1) * self.settings.local_pie_s)
         return [m.Listen(cluster), *(Send(edge, m.Watch(cluster, session)) for edge in self.edges)]
 
     # -- the end --------------------------------------------------------------------------------
 
     def _watch_balance(self, now: float) -> list[Any]:
-        """End the session when every edge broker of both clusters says that it is balanced with all others."""
+        """End the session when every edge broker of both clusters reports that it is balanced with all others."""
         partner = self.partner
         if partner is None or not partner.agreed:
             return []

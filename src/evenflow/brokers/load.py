@@ -1,4 +1,4 @@
-"""The load of a broker and what it would be with other subscribers (Cheung 2006, Eq. 3.1-3.3 and 4.7-4.16).
+"""The load of a broker, and estimates of its load with more or fewer subscribers (Cheung 2006, Eq. 3.1-3.3, 4.7-4.16).
 
 Rates are messages per second, delays seconds, bandwidths bits per second, memory bytes.
 """
@@ -11,7 +11,7 @@ RATIOS = ("input", "output", "cpu", "memory")
 
 
 class MemoryUse(NamedTuple):
-    """Where a broker's memory goes (Eq. 4.11), and how much there is."""
+    """A broker's memory by use (Eq. 4.11), and its total, in bytes."""
 
     input_queue: float = 0.0
     output_queue: float = 0.0
@@ -25,12 +25,12 @@ class MemoryUse(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """The memory utilisation ratio (Eq. 4.12); without a known total nothing is used."""
+        """The memory utilisation ratio (Eq. 4.12); 0 if the total is unknown."""
         return self.used / self.total if self.total > 0 else 0.0
 
 
 class LoadChange(NamedTuple):
-    """What a broker gains (or loses, below zero): subscriptions, incoming messages per second, output bits per second."""
+    """A change of load, negative for a loss: subscriptions, incoming messages per second, output bits per second."""
 
     subscriptions: int
     input_rate: float
@@ -43,11 +43,11 @@ class Load(NamedTuple):
     Parameters
     ----------
     n_subs
-        Subscriptions in the matching engine, those of the system included.
+        Subscriptions in the matching engine, including the system's own.
     matching_delay
         Seconds to match one message.
     input_rate
-        Publications that reach the input queue, per second.
+        Publications per second that reach the input queue.
     output_used, output_total
         Bits per second.
     cpu
@@ -55,10 +55,10 @@ class Load(NamedTuple):
     memory
         Queues, engine and total.
     slope
-        Seconds of matching delay per subscription, for a broker that has none yet; Eq. 4.7 says nothing there.
+        Seconds of matching delay per subscription, for a broker without subscriptions; Eq. 4.7 does not cover it.
     per_bit
-        Seconds of the engine's time for each bit of output, beside what grows with subscriptions alone.
-        Eq. 4.7 has no such part (0); an engine that finds matches fast spends its time on naming them.
+        Engine seconds per bit of output, in addition to the part that grows with the number of subscriptions.
+        Eq. 4.7 has no such part (0). A fast engine spends most of its time on writing the lists of matches.
 
     Examples
     --------
@@ -89,7 +89,7 @@ class Load(NamedTuple):
 
     @property
     def each(self) -> float:
-        """The matching delay of one subscription."""
+        """Seconds of matching delay per subscription."""
         return self.base_delay / self.n_subs if self.n_subs else self.slope
 
     @property
@@ -103,11 +103,11 @@ class Load(NamedTuple):
         return self.output_used / self.output_total
 
     def ratios(self) -> tuple[float, float, float, float]:
-        """Give the four ratios in which a broker can be overloaded: input, output, CPU, memory."""
+        """Return the four ratios in which a broker can be overloaded: input, output, CPU, memory."""
         return self.input_ratio, self.output_ratio, self.cpu, self.memory.ratio
 
     def above(self, threshold: float) -> bool:
-        """Tell whether any of the four ratios is above a threshold."""
+        """Return whether any of the four ratios is above a threshold."""
         return (
             self.input_rate * self.matching_delay > threshold
             or self.output_used > threshold * self.output_total
@@ -118,7 +118,7 @@ class Load(NamedTuple):
     def after(self, change: LoadChange) -> Load:
         """LoadEstimate the load after a change (Eq. 4.7 to 4.16).
 
-        CPU follows the input ratio, scaled: with a backlog it is measured at 1 while the input ratio may be half of it.
+        CPU changes in proportion to the input ratio, because with a backlog CPU is 1 whatever the input ratio is.
         """
         n = self.n_subs + change.subscriptions
         rate = max(0.0, self.input_rate + change.input_rate)
@@ -139,7 +139,7 @@ class Load(NamedTuple):
         return Load(n, delay, rate, output, self.output_total, cpu, memory, self.slope, self.per_bit)
 
     def input_ratio_after(self, subscriptions: int, input_rate: float, output: float) -> float:
-        """LoadEstimate the input ratio alone (Eq. 4.7, 4.8): the offload algorithms try thousands of changes."""
+        """LoadEstimate the input ratio alone (Eq. 4.7, 4.8); fast, because the offload algorithms try thousands of changes."""
         n, rate = self.n_subs, self.input_rate + input_rate
         if rate <= 0.0:
             return 0.0
@@ -148,7 +148,7 @@ class Load(NamedTuple):
         return rate * (self.matching_delay * (n + subscriptions) / n if n else self.slope * subscriptions)
 
     def exceeds_after(self, change: LoadChange, threshold: float) -> bool:
-        """Tell whether a change would lift any ratio above a threshold; the same as ``after(change).above(threshold)``."""
+        """Return ``after(change).above(threshold)``, computed faster."""
         ratio = self.input_ratio_after(change.subscriptions, change.input_rate, change.output)
         if ratio > threshold or self.output_used + change.output > threshold * self.output_total:
             return True
@@ -167,7 +167,7 @@ class Load(NamedTuple):
     def _cpu_after(self, rate: float, delay: float) -> float:
         if self.input_rate and self.matching_delay:
             return self.cpu * (rate * delay) / (self.input_rate * self.matching_delay)
-        if self.cpu and self.matching_delay:  # no arrivals, but a backlog: only the delay can change
+        if self.cpu and self.matching_delay:  # a backlog without arrivals: only the delay can change
             return self.cpu * delay / self.matching_delay + rate * delay
         return rate * delay  # Eq. 4.8: below one the input ratio is the CPU ratio
 
@@ -177,7 +177,7 @@ def _over(new: float, old: float) -> float:
 
 
 def delay_difference(one: float, other: float, normalization: float) -> float:
-    """Compare two delays as a ratio (Eq. 3.5).
+    """Return the difference of two delays as a ratio (Eq. 3.5).
 
     Examples
     --------
@@ -188,7 +188,7 @@ def delay_difference(one: float, other: float, normalization: float) -> float:
 
 
 def smoothed(value: float, before: float | None, alpha: float) -> float:
-    """Smooth a load index (Eq. 3.4); the first value stands for itself.
+    """Return the smoothed load index (Eq. 3.4); the first value is returned unchanged.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""One mailbox for a whole federation in one process: messages arrive at once, wake-ups in order.
+"""Runs all brokers, heads and subscribers in one process: messages arrive immediately, wake-ups in order of time.
 
-For drivers without queues of single messages: on Spark the brokers negotiate between two batches, and at a large scale
-rates stand for publications. Nothing is under way then, so a subscriber that was told to leave leaves at once.
+For drivers without per-message queues: on Spark the brokers negotiate between two batches, and `padres-scale` computes
+with rates instead of publications. No publication is in flight then, so a subscriber can leave as soon as it is told to.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ TRACED = (m.Request, m.Reply, m.Announce, m.Done, m.Cancel, m.ClusterRequest, m.
 
 @dataclass
 class BrokerMailbox:
-    """All brokers and subscribers of a federation.
+    """All brokers and subscribers, the messages between them, and their timers.
 
     Parameters
     ----------
     edges, heads
-        The actors, by name.
+        The brokers' actors, by name.
     listeners
-        Who hears the PIE of which cluster; actors change it.
+        Address of a cluster's load information -> brokers subscribed to it; actors change it.
     note
-        Called with every record.
+        Called with every trace record.
     """
 
     edges: Mapping[str, EdgeBroker]
     heads: Mapping[str, HeadActor]
     listeners: dict[str, set[str]]
     note: Callable[[Mapping[str, Any]], object]
-    load: Callable[[str], Load] | None = None  # measures a broker before it handles anything but its subscribers
+    load: Callable[[str], Load] | None = None  # measures a broker before each event that needs its load
     subscribers: dict[str, Subscriber] = field(default_factory=dict)
-    changed: set[str] = field(default_factory=set)  # subscribers whose home may have changed
+    changed: set[str] = field(default_factory=set)  # subscribers that may have another broker now
     now: float = 0.0
     messages: int = 0
     _wakes: list[tuple[float, int, str, Any]] = field(default_factory=list)
@@ -55,24 +55,24 @@ class BrokerMailbox:
         self._events.extend((name, Started({})) for name in (*self.edges, *self.heads))
         self._drain()
 
-    # -- what the driver tells ------------------------------------------------------------------
+    # -- called by the driver -------------------------------------------------------------------
 
     def set_load(self, broker: str, load: Load | None) -> None:
-        """Tell a broker its load, or that nothing is known of it: then it judges nothing, and takes nobody."""
+        """Tell a broker its load; with None (unknown) it neither starts nor accepts sessions."""
         self.edges[broker].handle(m.Measured(load), self.now)
 
     def add_sample(self, broker: str, publications: list[tuple[int, ...]]) -> None:
-        """Show a sampling broker what was matched, as subscription numbers."""
+        """Give a sampling broker matched publications, each as the subscription numbers that it matches."""
         self._events.append((broker, Arrived(publications)))
         self._drain()
 
     def run(self, until: float) -> None:
-        """Handle everything that is due by a time."""
+        """Handle every wake-up that is due by ``until``."""
         while self.step(until):
             pass
 
     def step(self, until: float) -> bool:
-        """Handle the next wake-up that is due by a time, with all that follows from it; tell whether there was one."""
+        """Handle the next wake-up due by ``until`` and all messages that follow from it; return whether there was one."""
         if not self._wakes or self._wakes[0][0] > until:
             self._advance_clock(until)
             return False
@@ -83,13 +83,13 @@ class BrokerMailbox:
         return True
 
     def join(self, subscriber: str, key: int, broker: str) -> None:
-        """Let a subscriber come to a broker."""
+        """Add a subscriber with subscription number ``key`` at a broker."""
         self.subscribers[subscriber] = Subscriber(key)
         self._events.append((subscriber, Connect(broker)))
         self._drain()
 
     def leave(self, subscriber: str) -> None:
-        """Let a subscriber go for good, from its home and from where it may be moving to."""
+        """Remove a subscriber from its broker, and from the one that it may be moving to."""
         gone = self.subscribers.pop(subscriber)
         for broker in (gone.home, gone.moving[1] if gone.moving else None):
             if broker is not None:
@@ -98,11 +98,11 @@ class BrokerMailbox:
         self._drain()
 
     def home_of(self, subscriber: str) -> str | None:
-        """Say which broker serves a subscriber."""
-        one = self.subscribers.get(subscriber)
-        return None if one is None else one.home
+        """Return the broker that serves a subscriber, or None."""
+        actor = self.subscribers.get(subscriber)
+        return None if actor is None else actor.home
 
-    # -- carrying out ---------------------------------------------------------------------------
+    # -- events ---------------------------------------------------------------------------------
 
     def _advance_clock(self, now: float) -> None:
         self.now = max(self.now, now)
@@ -113,7 +113,7 @@ class BrokerMailbox:
             edge = self.edges.get(name)
             actor: Any = edge or self.heads.get(name) or self.subscribers.get(name)
             if actor is None:
-                continue  # a subscriber may have gone in the meantime
+                continue  # the subscriber has left in the meantime
             if edge is not None and self.load is not None and _needs_load(event):
                 edge.handle(m.Measured(self.load(name)), self.now)
             for command in actor.handle(event, self.now):
@@ -137,7 +137,7 @@ class BrokerMailbox:
         elif kind is m.Unlisten:
             self.listeners.setdefault(m.PIE_LOCAL + command.cluster, set()).discard(name)
         else:
-            raise TypeError(f"a command that brokers do not give: {command!r}")
+            raise TypeError(f"{command!r} is not a command of brokers")
 
     def _send(self, sender: str, to: str, message: Any) -> None:
         self.messages += 1
@@ -169,5 +169,5 @@ class BrokerMailbox:
 
 
 def _needs_load(event: Any) -> bool:
-    """Tell whether a broker needs its load for an event; the coming and going of subscribers does not."""
+    """Return whether a broker needs its load for an event; joining and leaving subscribers do not need it."""
     return not (isinstance(event, Received) and isinstance(event.message, m.Subscribe | m.Unsubscribe | m.AskMove))

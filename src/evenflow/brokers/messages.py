@@ -1,7 +1,4 @@
-"""What brokers, heads and subscribers tell each other; every message is a publication with priority over data (section 3.4).
-
-``class_of`` names the class by which messages are counted.
-"""
+"""Messages between brokers, heads and subscribers; all have priority over data (section 3.4)."""
 
 from __future__ import annotations
 
@@ -15,20 +12,20 @@ from evenflow.brokers.status import Status
 
 
 class Measured(NamedTuple):
-    """The driver measured the broker; comes before every event that may need it. Without a load nothing is known of it."""
+    """From the driver, before every event that needs it: the broker's load, or None if it is unknown."""
 
     load: Load | None
 
 
 class Request(NamedTuple):
-    """Asks whether the other takes load."""
+    """Asks another edge broker to take load."""
 
     session: str
     algorithm: Algorithm
 
 
 class Reply(NamedTuple):
-    """My status; with OK also my load and my covering set (section 3.4.1)."""
+    """Answers a request with the status; with OK also load and covering subscription set (section 3.4.1)."""
 
     session: str
     status: Status
@@ -37,33 +34,33 @@ class Reply(NamedTuple):
 
 
 class Cancel(NamedTuple):
-    """The session ends without a move."""
+    """To the taker: the session ends without a move."""
 
     session: str
 
 
 class Announce(NamedTuple):
-    """So many subscribers will come."""
+    """To the taker: this number of subscribers will arrive."""
 
     session: str
     total: int
 
 
 class Done(NamedTuple):
-    """These subscribers have come; the session is over (section 3.4.2)."""
+    """To the giver: these subscribers have arrived, the session is over (section 3.4.2)."""
 
     session: str
     arrived: frozenset[str]
 
 
 class AskDone(NamedTuple):
-    """Is the session over? Asked when nothing was heard for too long."""
+    """Asks a silent taker whether the session is over."""
 
     session: str
 
 
 class MoveOrder(NamedTuple):
-    """To a subscriber: subscribe at that broker too, and say which session sent you."""
+    """To a subscriber: also subscribe at that broker, and name the session."""
 
     session: str
     total: int
@@ -71,25 +68,25 @@ class MoveOrder(NamedTuple):
 
 
 class LeaveOrder(NamedTuple):
-    """To a subscriber: the other broker serves you; unsubscribe here when all that was queued has been delivered."""
+    """To a subscriber: the other broker serves you; unsubscribe here once everything queued is delivered."""
 
     session: str
 
 
 class StayOrder(NamedTuple):
-    """To a subscriber: the move is off, stay."""
+    """To a subscriber: the move is cancelled, stay."""
 
     session: str
 
 
 class AskMove(NamedTuple):
-    """From a subscriber in the middle of a move: nothing was heard for long, asks whether to leave or to stay."""
+    """From a subscriber whose move takes too long: asks whether to leave or to stay."""
 
     session: str
 
 
 class Subscribe(NamedTuple):
-    """From a subscriber: serve me. A migrating one names its session and the session's total."""
+    """From a subscriber: serve me. A moving one names its session and how many subscribers the session moves."""
 
     key: int
     session: str = ""
@@ -97,36 +94,36 @@ class Subscribe(NamedTuple):
 
 
 class Unsubscribe(NamedTuple):
-    """From a subscriber: I am gone."""
+    """From a subscriber: stop serving me."""
 
 
 class Refused(NamedTuple):
-    """To a subscriber: this session is over here, you came too late."""
+    """To a subscriber that arrived too late: the session is over."""
 
     session: str
 
 
 class GlobalRequest(NamedTuple):
-    """From an overloaded edge broker to its head: nobody here can help me (section 3.3.2.2)."""
+    """From an overloaded edge broker to its head: no broker of our cluster can help me (section 3.3.2.2)."""
 
     broker: str
 
 
 class Progress(NamedTuple):
-    """From an edge broker to its head during a global session: so many subscribers moved."""
+    """From an edge broker to its head during a global session: this number of subscribers moved."""
 
     moved: int
 
 
 class ClusterRequest(NamedTuple):
-    """From head to head: asks whether the clusters shall balance."""
+    """From head to head: asks for a global session."""
 
     session: str
     cluster: str
 
 
 class ClusterReply(NamedTuple):
-    """From head to head."""
+    """From head to head: answers a request."""
 
     session: str
     status: Status
@@ -140,7 +137,7 @@ class ClusterDone(NamedTuple):
 
 
 class Watch(NamedTuple):
-    """From a head to its edge brokers: subscribe to that cluster's local PIE."""
+    """From a head to its edge brokers: subscribe to that cluster's load information."""
 
     cluster: str
     session: str
@@ -153,19 +150,18 @@ class Unwatch(NamedTuple):
 
 
 class Listen(NamedTuple):
-    """A command: subscribe to a cluster's local PIE, or to its global one."""
+    """A command: subscribe to the load information of a cluster's brokers."""
 
     cluster: str
-    scope: str = "local"
 
 
 class Unlisten(NamedTuple):
-    """A command: unsubscribe from it."""
+    """A command: unsubscribe from the load information of a cluster's brokers."""
 
     cluster: str
 
 
-PIE_LOCAL, PIE_GLOBAL = "pie:", "global-pie:"  # addresses: everybody who listens to this cluster
+PIE_LOCAL, PIE_GLOBAL = "pie:", "global-pie:"  # + cluster = the address of all who listen to it
 
 _CLASSES: Mapping[type[Any], str] = {
     Request: "request",
@@ -192,7 +188,7 @@ _CLASSES: Mapping[type[Any], str] = {
 
 
 def class_of(to: str, message: object) -> str:
-    """Name the class of a message."""
+    """Return the class under which a message is counted."""
     if isinstance(message, Pie):
         return "global_pie" if to.startswith(PIE_GLOBAL) else "local_pie"
     return _CLASSES[type(message)]

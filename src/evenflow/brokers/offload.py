@@ -1,8 +1,8 @@
-"""Which subscribers to give to another broker: the state that the three offload algorithms share (Cheung 2006, section 4.2).
+"""The state that the offload algorithms share while they choose which subscribers to move (Cheung 2006, section 4.2).
 
-An algorithm picks one subscription after another, with the number of its subscribers that go.
-After each pick the loads of both brokers are estimated anew, and the subscription leaves the poset;
-if only some of its subscribers go, its traffic stays, so its bits still count at the giver.
+An algorithm picks one subscription at a time, and how many of its subscribers move from the giver to the taker
+(the *acceptor* of the thesis). After each pick, the loads of both brokers are estimated again.
+If only some of a subscription's subscribers move, the giver still receives its publications.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Covers = Callable[[str, str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The settings of Table 5.2 that the algorithms read.
+    """The settings of Table 5.2 that the offload algorithms use.
 
     Parameters
     ----------
     balance
-        Brokers whose ratios differ by less are balanced (*balance percentage*).
+        Two brokers are balanced if their ratios differ by less than this (*balance percentage*).
     lower
-        No acceptor may rise above it, and an overloaded giver aims at it (*lower overload threshold*).
+        No acceptor may rise above it, and an overloaded giver tries to get below it (*lower overload threshold*).
     difference
         How far the acceptor's input ratio may exceed the giver's in an output offload (*local ratio threshold*).
     normalization
@@ -41,7 +41,7 @@ class Limits:
 
 
 class Candidate(NamedTuple):
-    """A unique client subscription of the giver: its subscribers, and which sampled publications it matches."""
+    """A distinct subscription of the giver: how many subscribers it has, and a bit for each sampled publication that it matches."""
 
     name: str
     subscribers: int
@@ -49,16 +49,16 @@ class Candidate(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """The rates of one candidate, messages per second.
+    """The message rates of one candidate, per second.
 
     Parameters
     ----------
     rate
-        Of the publications that it matches.
+        Publications that it matches.
     added
-        Of those that the acceptor does not receive yet.
+        Those of them that the acceptor does not receive yet.
     reducible
-        Of those that nothing else at the giver asks for.
+        Those of them that no other subscription of the giver matches.
     """
 
     rate: float
@@ -67,7 +67,7 @@ class Traffic(NamedTuple):
 
 
 class PressSample(NamedTuple):
-    """What PRESS saw: how many publications, their rate at the giver, the bits of one message."""
+    """A sample of the giver's traffic: number of publications, rate per second, bits per message."""
 
     samples: int
     input_rate: float
@@ -80,7 +80,7 @@ class PressSample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReportCard:
-    """A report card (section 4.2.1): what one subscription's offload would bring."""
+    """A report card (section 4.2.1): the effect of offloading one subscription."""
 
     name: str
     subscribers: int
@@ -93,13 +93,8 @@ class ReportCard:
     bandwidth: float
 
     @property
-    def extra_traffic(self) -> float:
-        """Output rate plus the rate that is new to the acceptor: the order of the match offload (section 4.2.2)."""
-        return self.rate + self.added
-
-    @property
     def gamma(self) -> float:
-        """The order of equals in Phase-II (Eq. 4.19)."""
+        """The tie-breaker of Phase II (Eq. 4.19)."""
         worth = self.rate * self.bandwidth * self.subscribers
         return worth / self.added if self.added > 0 else float("inf")
 
@@ -114,7 +109,7 @@ class Pick(NamedTuple):
 
 @dataclass(slots=True)
 class Decision:
-    """What an algorithm decided, and the loads it expects afterwards."""
+    """The picks of an algorithm, and the loads that it estimates for afterwards."""
 
     picks: list[Pick]
     giver: Load
@@ -123,24 +118,24 @@ class Decision:
 
 @dataclass(slots=True)
 class OffloadState:
-    """What an algorithm works on.
+    """The brokers, the sample and the candidates that an algorithm works on; ``take`` changes it.
 
     Parameters
     ----------
     giver, taker
         The two brokers' loads; ``take`` replaces them by estimates.
     sample, limits, overloaded
-        What PRESS saw, the settings, and whether the giver is above the higher threshold in the resource at hand.
+        The traffic sample, the settings, and whether the giver is overloaded.
     candidates
-        The giver's client subscriptions that may go, by id.
+        The giver's subscriptions that may move, by id.
     above
-        For each candidate the other candidates that cover it; of two equal ones one covers the other.
+        For each candidate the other candidates that cover it.
     known
-        The publications that the acceptor receives already (Eq. 4.3).
+        Bits of the sampled publications that the acceptor receives already (Eq. 4.3).
     covered
         The candidates that the acceptor's covering set covers.
     kept
-        Bits of what stays at the giver whatever happens.
+        Bits of the sampled publications that the giver receives in any case.
     """
 
     giver: Load
@@ -170,15 +165,15 @@ class OffloadState:
     # -- the poset ------------------------------------------------------------------------------
 
     def roots(self) -> list[str]:
-        """Give the candidates that no remaining candidate covers: the giver's covering set."""
+        """Return the candidates that no remaining candidate covers: the giver's covering set."""
         return [name for name in self.candidates if not self._over[name]]
 
     def below(self, name: str) -> list[str]:
-        """Give the remaining candidates that a subscription covers."""
+        """Return the remaining candidates that a subscription covers."""
         return [other for other in self._under.get(name, ()) if other in self.candidates]
 
     def find_alone(self) -> None:
-        """Find the sampled publications that exactly one subscription of the giver matches."""
+        """Update ``alone``: bits of the sampled publications that exactly one subscription of the giver matches."""
         once, twice = self.kept, self.kept
         for candidate in self.candidates.values():
             twice |= once & candidate.bits
@@ -193,31 +188,31 @@ class OffloadState:
         return Traffic(rate(bits), rate(bits & ~self.known), rate(bits & self.alone))
 
     def most(self, candidate: Candidate, traffic: Traffic | None = None) -> int:
-        """Count the subscribers that the acceptor can take without rising above the lower threshold in any resource.
+        """Return how many subscribers the acceptor can take without exceeding the lower threshold in any resource.
 
-        The text bounds them by what makes the *offloading* broker fall below it; sections 2.3 and 5.2.1.2 show what is meant.
+        The thesis's text speaks of the *offloading* broker here; sections 2.3 and 5.2.1.2 show that it means the acceptor.
         """
         traffic = traffic or self.traffic(candidate)
         low, high = 0, candidate.subscribers
-        while low < high:  # every estimate grows with the number, so the bound can be halved toward
+        while low < high:  # bisection: every estimate grows with the number
             middle = (low + high + 1) // 2
             fits = not self.taker.exceeds_after(self.gain(candidate, middle, traffic), self.limits.lower)
             low, high = (middle, high) if fits else (low, middle - 1)
         return low
 
     def gain(self, candidate: Candidate, number: int, traffic: Traffic | None = None) -> LoadChange:
-        """Say what the acceptor gains with so many subscribers of a subscription."""
+        """Return the acceptor's change of load when ``number`` subscribers of a subscription arrive."""
         traffic = traffic or self.traffic(candidate)
         return LoadChange(number, traffic.added, number * traffic.rate * self.sample.message_size)
 
     def loss(self, candidate: Candidate, number: int, traffic: Traffic | None = None) -> LoadChange:
-        """Say what the giver loses; its incoming rate falls only if all subscribers go."""
+        """Return the giver's change of load; its incoming rate falls only if all subscribers leave."""
         traffic = traffic or self.traffic(candidate)
         reduced = traffic.reducible if number == candidate.subscribers else 0.0
         return LoadChange(-number, -reduced, -number * traffic.rate * self.sample.message_size)
 
     def card(self, candidate: Candidate, number: int, difference: float, traffic: Traffic | None = None) -> ReportCard:
-        """Write the report card."""
+        """Return the report card of a candidate."""
         rate, added, reducible = traffic or self.traffic(candidate)
         return ReportCard(
             candidate.name,
@@ -234,7 +229,7 @@ class OffloadState:
     # -- picking --------------------------------------------------------------------------------
 
     def take(self, name: str, number: int, step: str) -> None:
-        """Give a subscription's subscribers away, on paper: estimate both loads, widen what the acceptor receives."""
+        """Pick ``number`` subscribers of a subscription: update both estimated loads and what the acceptor receives."""
         candidate = self.candidates[name]
         gain, loss = self.gain(candidate, number), self.loss(candidate, number)
         self.giver, self.taker = self.giver.after(loss), self.taker.after(gain)
@@ -249,12 +244,12 @@ class OffloadState:
         self.find_alone()
 
     def decision(self) -> Decision:
-        """Give what was decided so far."""
+        """Return the picks so far."""
         return Decision(self.picks, self.giver, self.taker)
 
 
 def relations(names: Iterable[str], covers: Covers) -> dict[str, frozenset[str]]:
-    """Find for each subscription the others that cover it, by comparing all pairs; of equal ones the lowest id covers.
+    """Return for each subscription the others that cover it; of equal ones, the lowest id covers the others.
 
     Examples
     --------
@@ -270,32 +265,32 @@ def relations(names: Iterable[str], covers: Covers) -> dict[str, frozenset[str]]
 
 
 def fewest(most: int, even: Callable[[int], bool | None]) -> int:
-    """Find how many subscribers to offload: the loop of Figures 4.1, 4.5, 4.6 and 4.8.
+    """Return how many subscribers to offload: the loop of Figures 4.1, 4.5, 4.6 and 4.8.
 
-    Counting down from ``most``, the last number that still evens the brokers out, or the first if none does.
+    Count down from ``most`` and return the last number that still balances the brokers, or the first if none does.
 
     Parameters
     ----------
     most
         The largest number the acceptor can take.
     even
-        Whether a number evens the two brokers out; None forbids the number.
-        The printed loop can return a number that it skipped as forbidden; this one never does.
+        Whether a number balances the two brokers; None forbids the number.
+        The printed loop can return a forbidden number; this one does not.
 
     Examples
     --------
     >>> fewest(5, lambda n: n >= 3), fewest(5, lambda n: False), fewest(5, lambda n: None)
     (3, 5, 0)
     """
-    found = 0
+    smallest = 0
     for number in range(most, 0, -1):
         verdict = even(number)
         if verdict is None:
             continue
         if not verdict:
-            return found or number
-        found = number
-    return found
+            return smallest or number
+        smallest = number
+    return smallest
 
 
 def choose(cards: list[ReportCard], before: float, *, overloaded: bool) -> ReportCard | None:
@@ -304,11 +299,11 @@ def choose(cards: list[ReportCard], before: float, *, overloaded: bool) -> Repor
     Parameters
     ----------
     cards
-        Sorted: ascending difference, then as the algorithm says.
+        In ascending order of the difference; ties in the algorithm's order.
     before
-        The difference now; a card that would leave a larger one is not taken.
+        The present difference; a card that leaves a larger one is not taken.
     overloaded
-        An overloaded giver takes the card that just puts it below the acceptor, worse or not.
+        An overloaded giver takes the card that just puts it below the acceptor, even if the difference grows.
     """
     if overloaded:
         for here, following in itertools.pairwise(cards):

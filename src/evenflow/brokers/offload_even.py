@@ -1,9 +1,8 @@
-"""Our offload: lower the differences of all three load indices at once, so that no algorithm undoes another's work.
+"""Our offload algorithm: balances all three load indices at once, so that no session undoes another's work.
 
-The published algorithms balance one index each and guard against the others, which can leave a small broker
-with broad subscriptions, or with none, for good. Here every pick must lower the sum of the squared differences
-of input ratio, output ratio and (normalised) matching delay between the two brokers.
-All candidates are judged at once, as arrays: each round tries every subscription with its best number of subscribers.
+The published algorithms balance one index each and can get stuck, or work against each other. Here every pick lowers
+the *unevenness*: the sum of the squared differences of input ratio, output ratio and normalised matching delay between
+the two brokers. Each round evaluates every candidate, as arrays, with its best number of subscribers.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ import numpy.typing as npt
 from evenflow.brokers.load import Load
 from evenflow.brokers.offload import Candidate, Decision, OffloadState
 
-MIN_GAIN = 1e-4  # of the sum of squares that a pick must bring; less is not worth a subscriber's trouble
+MIN_GAIN = 1e-4  # smallest decrease of the unevenness that is worth moving a subscriber
 Floats = npt.NDArray[np.float64]
 Vector = tuple[float, float, float]
 
 
 class CandidateColumns(NamedTuple):
-    """The candidates as arrays: subscribers, the three rates of `Traffic`."""
+    """The candidates as arrays: number of subscribers, and the three rates of `Traffic`."""
 
     subscribers: Floats
     rate: Floats
@@ -31,7 +30,7 @@ class CandidateColumns(NamedTuple):
 
 
 class JointOffload:
-    """What stays the same from pick to pick: who the candidates were, and which publications each matches."""
+    """The candidates as arrays, computed once, and the picks of each round."""
 
     def __init__(self, state: OffloadState) -> None:
         self.state = state
@@ -46,7 +45,7 @@ class JointOffload:
         return np.unpackbits(raw, bitorder="little")[:size].astype(np.float64)
 
     def columns(self) -> CandidateColumns:
-        """LoadEstimate the rates of all candidates (see `OffloadState.traffic`)."""
+        """LoadReturn the rates of all candidates (see `OffloadState.traffic`)."""
         state, sample = self.state, self.state.sample
         masks = np.stack(
             [self._row(-1 & ((1 << sample.samples) - 1) & bits) for bits in (-1, ~state.known, state.alone)]
@@ -56,35 +55,34 @@ class JointOffload:
         return CandidateColumns(self.subscribers, rates[:, 0], rates[:, 1], rates[:, 2])
 
     def best(self, below: float) -> tuple[float, int, str] | None:
-        """Find the pick that leaves the least unevenness, if it is less than ``below``."""
+        """Return the pick that leaves the least unevenness (with unevenness and number), if it is less than ``below``."""
         numbers, scores = best_numbers(self.state, self.columns())
         scores[~self.left] = np.inf
-        found: tuple[float, int, str] | None = None
+        best: tuple[float, int, str] | None = None
         for place in np.argsort(scores, kind="stable").tolist():
             score = float(scores[place])
-            if score >= below or (found is not None and score > found[0]):
-                break  # nobody further down can be better, least of all one who does not fit in full
-            one = self.candidates[place]
-            fitting = self._fitting(one, int(numbers[place]), score)
-            if fitting is not None and fitting[0] < below and (found is None or fitting < found):
-                found = fitting
-        return found
+            if score >= below or (best is not None and score > best[0]):
+                break  # the remaining candidates cannot be better
+            fitting = self._fitting(self.candidates[place], int(numbers[place]), score)
+            if fitting is not None and fitting[0] < below and (best is None or fitting < best):
+                best = fitting
+        return best
 
     def _fitting(self, one: Candidate, number: int, score: float) -> tuple[float, int, str] | None:
-        """Take as many as the acceptor can hold."""
+        """Return the pick, reduced to what the acceptor can take, or None if it can take nothing."""
         most = self.state.most(one)
         if number <= most:
             return score, number, one.name
         return (unevenness(self.state, one, most), most, one.name) if most else None
 
     def take(self, name: str, number: int) -> None:
-        """Pick."""
+        """Carry a pick out."""
         self.left[next(i for i, one in enumerate(self.candidates) if one.name == name)] = False
         self.state.take(name, number, "even")
 
 
 def offload_even(state: OffloadState) -> Decision:
-    """Decide a joint offload: the best pick, again and again, until none is worth it."""
+    """Decide a joint offload: repeat the best pick until none is worth it."""
     if not state.candidates:
         return state.decision()
     rounds = JointOffload(state)
@@ -104,21 +102,21 @@ def _differences(state: OffloadState, giver: Load, taker: Load) -> Vector:
 
 
 def unevenness(state: OffloadState, one: Candidate, number: int) -> float:
-    """Give the sum of squares that a pick would leave."""
+    """Return the unevenness that a pick would leave."""
     giver, taker = state.giver.after(state.loss(one, number)), state.taker.after(state.gain(one, number))
     return sum(d * d for d in _differences(state, giver, taker))
 
 
 def best_numbers(state: OffloadState, columns: CandidateColumns) -> tuple[Floats, Floats]:
-    """Find for every candidate the number of subscribers that evens most, and what it leaves.
+    """Return for every candidate the number of subscribers that leaves the least unevenness, and this unevenness.
 
-    The differences are linear in the number, but for the last subscriber, with whom the giver's incoming rate falls;
-    so the sum of squares is a parabola, and a number beside its lowest point or the last subscriber is best.
+    The differences are linear in the number, except for the last subscriber, whose move lowers the giver's incoming
+    rate. So the unevenness is a parabola: the best number is next to its minimum, or all subscribers.
     """
     giver, taker = state.giver, state.taker
     rate_in = taker.input_rate + columns.added
-    output = columns.rate * state.sample.message_size  # of one subscriber
-    naming = giver.per_bit * output, taker.per_bit * output  # the engine's time for it
+    output = columns.rate * state.sample.message_size  # bits per second of one subscriber
+    naming = giver.per_bit * output, taker.per_bit * output  # engine time for this output
     start, scale = _differences(state, giver, taker), state.limits.normalization
     given, taken = giver.per_bit * giver.output_used, taker.per_bit * taker.output_used
     begin = giver.input_ratio - (rate_in * taker.base_delay + taken)
@@ -138,8 +136,8 @@ def best_numbers(state: OffloadState, columns: CandidateColumns) -> tuple[Floats
         first -= rate_in * (taker.base_delay + taker.each * number) + taken + naming[1] * number
         last = (_each_message(named, stays) - _each_message(named, giver.input_rate)) / scale
         third = start_delay + lean[2] * number + last
-        found: Floats = first**2 + (start[1] + lean[1] * number) ** 2 + third**2
-        return found
+        unevenness_left: Floats = first**2 + (start[1] + lean[1] * number) ** 2 + third**2
+        return unevenness_left
 
     square = lean[0] ** 2 + lean[1] ** 2 + lean[2] ** 2
     ideal = -(begin * lean[0] + start[1] * lean[1] + start_delay * lean[2]) / np.where(square > 0.0, square, 1.0)
@@ -153,6 +151,6 @@ def best_numbers(state: OffloadState, columns: CandidateColumns) -> tuple[Floats
 
 
 def _each_message(seconds: Floats | float, rate: Floats | float) -> Floats:
-    """Spread engine time over messages; nothing where none come."""
-    found: Floats = np.where(np.asarray(rate) > 0.0, seconds / np.where(np.asarray(rate) > 0.0, rate, 1.0), 0.0)
-    return found
+    """Return engine seconds per message; 0 where no messages arrive."""
+    per_message: Floats = np.where(np.asarray(rate) > 0.0, seconds / np.where(np.asarray(rate) > 0.0, rate, 1.0), 0.0)
+    return per_message

@@ -1,4 +1,4 @@
-"""One offload decision as JSON: what `evenflow offload` reads and writes."""
+"""Reads an offload case and writes the decision as JSON, for `evenflow offload`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from evenflow.errors import BadInput, nearest
 from evenflow.subscriptions.language import LanguageError, parse_subscription
 from evenflow.subscriptions.normal import Normal, form_covers, normalize
 
-OTHER_SETTINGS = (  # of Table 5.2, which a case may carry though no offload algorithm reads them
+OTHER_SETTINGS = (  # of Table 5.2: allowed in a case, though no offload algorithm uses them
     "pie_ratio_threshold", "pie_delay_threshold", "local_pie_period", "global_pie_period", "press_samples",
     "press_timeout", "higher_overload_threshold", "local_delay_threshold", "global_ratio_threshold",
     "global_delay_threshold", "stabilize_duration", "stabilize_percentage", "local_detection_minimum",
@@ -22,7 +22,7 @@ OTHER_SETTINGS = (  # of Table 5.2, which a case may carry though no offload alg
     "global_request_threshold", "migration_timeout",
 )  # fmt: skip
 KEYS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    # what must be there, and what may be
+    # required keys, and optional keys
     "": (
         ("algorithm", "overloaded", "press", "offloading", "accepting", "accepting_css", "subscriptions"),
         ("settings",),
@@ -46,18 +46,18 @@ KEYS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 def read(data: bytes, where: str) -> tuple[Algorithm, OffloadState]:
-    """Read an offload case; the file is the case itself or an object that has it as ``input``."""
+    """Read an offload case; the file holds the case itself, or an object with the case as ``input``."""
     return _Reader(where).case(_parse(data, where))
 
 
 def answer(data: bytes, where: str) -> dict[str, Any]:
-    """Read a case and decide it, in the shape that ``--json`` prints."""
+    """Return the decision of a case, in the form that ``--json`` prints."""
     algorithm, state = read(data, where)
     return as_json(decide(algorithm, state))
 
 
 def as_json(decision: Decision) -> dict[str, Any]:
-    """Give a decision as JSON."""
+    """Return a decision as JSON."""
     return {
         "offload": [[pick.name, pick.subscribers] for pick in decision.picks],
         "steps": [pick.step for pick in decision.picks],
@@ -79,36 +79,36 @@ def _load_json(load: Load) -> dict[str, Any]:
 
 def _parse(data: bytes, where: str) -> Any:
     try:
-        found = strict_json.loads(data)
+        raw = strict_json.loads(data)
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
         raise BadInput(f"text that is no JSON ({error})", "an offload case as a JSON object", where) from error
-    if isinstance(found, dict) and "input" in found:
-        return found["input"]
-    return found
+    if isinstance(raw, dict) and "input" in raw:
+        return raw["input"]
+    return raw
 
 
 class _Reader:
     def __init__(self, where: str) -> None:
         self.where = where
 
-    def case(self, found: Any) -> tuple[Algorithm, OffloadState]:
+    def case(self, raw: Any) -> tuple[Algorithm, OffloadState]:
         """Check everything and lay the state out."""
-        found = self.keys(found, "", "case")
-        algorithm = found["algorithm"]
+        raw = self.keys(raw, "", "case")
+        algorithm = raw["algorithm"]
         if algorithm not in get_args(Algorithm):
             self.refuse(repr(algorithm), "'input', 'match' or 'output'", "algorithm")
-        if not isinstance(found["overloaded"], bool):
-            self.refuse(repr(found["overloaded"]), "true or false", "overloaded")
-        sample = self.sample(found["press"])
-        names, candidates, forms = self.subscriptions(found["subscriptions"], sample.samples)
-        css_forms, known = self.css(found["accepting_css"], sample.samples)
+        if not isinstance(raw["overloaded"], bool):
+            self.refuse(repr(raw["overloaded"]), "true or false", "overloaded")
+        sample = self.sample(raw["press"])
+        names, candidates, forms = self.subscriptions(raw["subscriptions"], sample.samples)
+        css_forms, known = self.css(raw["accepting_css"], sample.samples)
         above = relations(names, lambda a, b: form_covers(forms[a], forms[b]))
         state = OffloadState(
-            self.broker(found["offloading"], "offloading"),
-            self.broker(found["accepting"], "accepting"),
+            self.broker(raw["offloading"], "offloading"),
+            self.broker(raw["accepting"], "accepting"),
             sample,
-            self.limits(found.get("settings", {})),
-            found["overloaded"],
+            self.limits(raw.get("settings", {})),
+            raw["overloaded"],
             candidates,
             above,
             known,
@@ -117,40 +117,40 @@ class _Reader:
         return algorithm, state
 
     def refuse(self, given: str, allowed: str, place: str) -> NoReturn:
-        """Say what is wrong and where."""
+        """Raise `BadInput` with the place in the file."""
         raise BadInput(given if len(given) < 80 else f"{given[:77]}...", allowed, f"{self.where}: {place}")
 
-    def keys(self, found: Any, kind: str, place: str) -> dict[str, Any]:
-        """Refuse what is no object, and missing and unknown keys."""
-        if not isinstance(found, dict):
-            self.refuse(repr(found), "an object", place)
+    def keys(self, raw: Any, kind: str, place: str) -> dict[str, Any]:
+        """Return an object; refuse other values, missing keys and unknown keys."""
+        if not isinstance(raw, dict):
+            self.refuse(repr(raw), "an object", place)
         needed, allowed = KEYS[kind]
         for key in needed:
-            if key not in found:
+            if key not in raw:
                 self.refuse(f"no '{key}'", f"an object with {', '.join(needed)}", place)
-        for key in found:
+        for key in raw:
             if key not in needed + allowed:
                 self.refuse(f"the key '{key}'", nearest(key, needed + allowed), place)
-        return found
+        return raw
 
-    def number(self, found: Mapping[str, Any], key: str, place: str, low: float = 0.0, *, above: bool = False) -> float:
-        """Read a finite number of at least ``low``, or above it."""
-        value = found[key]
+    def number(self, raw: Mapping[str, Any], key: str, place: str, low: float = 0.0, *, above: bool = False) -> float:
+        """Return a finite number of at least ``low``, or with ``above`` greater than it."""
+        value = raw[key]
         good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
         if not good or value < low or (above and value == low):
             self.refuse(repr(value), f"a number {'above' if above else 'of at least'} {low:g}", f"{place}.{key}")
         return float(value)
 
-    def whole(self, found: Mapping[str, Any], key: str, place: str, low: int = 0) -> int:
-        """Read a whole number of at least ``low``."""
-        value = found[key]
+    def whole(self, raw: Mapping[str, Any], key: str, place: str, low: int = 0) -> int:
+        """Return a whole number of at least ``low``."""
+        value = raw[key]
         if not isinstance(value, int) or isinstance(value, bool) or value < low:
             self.refuse(repr(value), f"a whole number of at least {low}", f"{place}.{key}")
         return value
 
-    def limits(self, found: Any) -> Limits:
-        found = self.keys(found, "settings", "settings")
-        given = {key: self.number(found, key, "settings") for key in found}
+    def limits(self, raw: Any) -> Limits:
+        raw = self.keys(raw, "settings", "settings")
+        given = {key: self.number(raw, key, "settings") for key in raw}
         usual = Limits()
         normalization = given.get("delay_normalization", usual.normalization)
         if not normalization:
@@ -162,34 +162,34 @@ class _Reader:
             normalization,
         )
 
-    def sample(self, found: Any) -> PressSample:
-        found = self.keys(found, "press", "press")
+    def sample(self, raw: Any) -> PressSample:
+        raw = self.keys(raw, "press", "press")
         return PressSample(
-            self.whole(found, "samples", "press"),
-            self.number(found, "input_rate", "press"),
-            self.number(found, "message_size", "press"),
+            self.whole(raw, "samples", "press"),
+            self.number(raw, "input_rate", "press"),
+            self.number(raw, "message_size", "press"),
         )
 
-    def broker(self, found: Any, place: str) -> Load:
-        found = self.keys(found, "broker", place)
+    def broker(self, raw: Any, place: str) -> Load:
+        raw = self.keys(raw, "broker", place)
         memory = MemoryUse()
-        if "memory" in found:
-            inner = self.keys(found["memory"], "memory", f"{place}.memory")
+        if "memory" in raw:
+            inner = self.keys(raw["memory"], "memory", f"{place}.memory")
             memory = MemoryUse(**{key: self.number(inner, key, f"{place}.memory") for key in inner})
         return Load(
-            self.whole(found, "n_subs", place),
-            self.number(found, "matching_delay", place),
-            self.number(found, "input_rate", place),
-            self.number(found, "output_used", place),
-            self.number(found, "output_total", place, above=True),
-            self.number(found, "cpu", place),
+            self.whole(raw, "n_subs", place),
+            self.number(raw, "matching_delay", place),
+            self.number(raw, "input_rate", place),
+            self.number(raw, "output_used", place),
+            self.number(raw, "output_total", place, above=True),
+            self.number(raw, "cpu", place),
             memory,
         )
 
-    def rows(self, found: Any, key: str) -> Sequence[dict[str, Any]]:
-        if not isinstance(found, list):
-            self.refuse(repr(found), "a list of objects", key)
-        return [self.keys(row, key, f"{key}[{number}]") for number, row in enumerate(found)]
+    def rows(self, raw: Any, key: str) -> Sequence[dict[str, Any]]:
+        if not isinstance(raw, list):
+            self.refuse(repr(raw), "a list of objects", key)
+        return [self.keys(row, key, f"{key}[{number}]") for number, row in enumerate(raw)]
 
     def bits(self, row: Mapping[str, Any], samples: int, place: str) -> int:
         text = row["bits"]
@@ -207,20 +207,18 @@ class _Reader:
         except LanguageError as error:
             self.refuse(repr(row["sub"]), f"a subscription ({error})", f"{place}.sub")
 
-    def css(self, found: Any, samples: int) -> tuple[list[Normal | None], int]:
-        """Read the acceptor's covering set: its forms, and the union of its bits (Eq. 4.3)."""
+    def css(self, raw: Any, samples: int) -> tuple[list[Normal | None], int]:
+        """Return the forms of the acceptor's covering set, and the union of its bits (Eq. 4.3)."""
         forms, known = [], 0
-        for number, row in enumerate(self.rows(found, "accepting_css")):
+        for number, row in enumerate(self.rows(raw, "accepting_css")):
             place = f"accepting_css[{number}]"
             forms.append(self.form(row, place))
             known |= self.bits(row, samples, place)
         return forms, known
 
-    def subscriptions(
-        self, found: Any, samples: int
-    ) -> tuple[list[str], dict[str, Candidate], dict[str, Normal | None]]:
+    def subscriptions(self, raw: Any, samples: int) -> tuple[list[str], dict[str, Candidate], dict[str, Normal | None]]:
         candidates, forms = dict[str, Candidate](), dict[str, Normal | None]()
-        for number, row in enumerate(self.rows(found, "subscriptions")):
+        for number, row in enumerate(self.rows(raw, "subscriptions")):
             place = f"subscriptions[{number}]"
             name = row["id"]
             if not isinstance(name, str) or name in candidates:

@@ -1,8 +1,8 @@
-"""PEER: a broker's role follows from its neighbours, and clients follow the roles (Cheung 2006, section 3.2).
+"""PEER assigns roles to brokers and redirects clients to brokers of the right role (Cheung 2006, section 3.2).
 
-A broker with more than one neighbour is a cluster head, one whose only neighbour is a head is an edge broker;
-with one or two brokers nobody has a role. Publishers belong to heads, subscribers to edge brokers.
-Roles only rise, so what neighbours say about theirs may be late, repeated or lost: it is said again.
+A broker with more than one neighbour is a cluster head; a broker whose only neighbour is a head is an edge broker.
+With one or two brokers there are no roles. Heads serve publishers, edge brokers serve subscribers.
+Roles only rise and are repeated, so messages about them may be late, repeated or lost.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, Literal, NamedTuple
 from evenflow.actor import Received, Send, Started, Wake, Woken
 
 Kind = Literal["publisher", "subscriber", "control"]
-REPEAT_S = 10.0  # how often a broker repeats its role, and sends clients on that have to go
+REPEAT_S = 10.0  # how often a broker repeats its role and its redirects
 
 
 class Role(IntEnum):
-    """What a broker is; a role never sinks, as links are not taken away."""
+    """A broker's role; it never falls, because links are not removed."""
 
     NONE = 0
     EDGE = 1
@@ -32,7 +32,7 @@ class Link(NamedTuple):
 
 
 class RoleIs(NamedTuple):
-    """To a neighbour: this is what I am. The first one makes the neighbour."""
+    """To a neighbour: my role. The first one also makes the sender a neighbour."""
 
     role: Role
 
@@ -65,9 +65,9 @@ class Peer:
     name
         The broker.
     choose
-        Draws one of several brokers.
+        Chooses one of several brokers.
     overloaded
-        Tells whether a broker is overloaded, as PIE says; subscribers are not sent there if there is another.
+        Returns whether a broker is overloaded; subscribers are redirected to others if possible.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Peer:
         self.role = Role.NONE
 
     def handle(self, event: Any, now: float) -> list[Any]:
-        """Take one event."""
+        """Handle one event."""
         if isinstance(event, Link):
             self.neighbours.setdefault(event.to, Role.NONE)
             return self._settle(tell=True)
@@ -103,7 +103,7 @@ class Peer:
         return []
 
     def _settle(self, *, tell: bool) -> list[Any]:
-        """Find the role; tell the neighbours if it is news, and send clients on that are at the wrong place."""
+        """Update the role, tell the neighbours if it changed, and redirect clients that belong elsewhere."""
         before = self.role
         if len(self.neighbours) > 1:
             self.role = Role.HEAD
@@ -114,7 +114,7 @@ class Peer:
         return [*said, *(Send(client, Redirect(to)) for client, to in moves if to is not None)]
 
     def _redirect_target(self, kind: Kind) -> str | None:
-        """Say where a client of this kind belongs, if not here; what controls stays where it is."""
+        """Return the broker where a client of this kind belongs, or None if here; control clients stay."""
         if kind == "publisher" and self.role is Role.EDGE:
             return next(iter(self.neighbours))
         if kind == "subscriber" and self.role is Role.HEAD:
@@ -125,9 +125,9 @@ class Peer:
 
 
 class Client:
-    """A publisher or subscriber: has one broker, and while it is sent on, that one and the next.
+    """A publisher or subscriber with one broker; while it is redirected it also knows the next one.
 
-    Messages between it and a broker keep their order, as on a connection.
+    Messages between a client and a broker stay in order, as on a connection.
     """
 
     def __init__(self, kind: Kind) -> None:
@@ -136,7 +136,7 @@ class Client:
         self.going: str | None = None
 
     def handle(self, event: Any, _now: float) -> list[Any]:
-        """Take one event; a broker leaves it only when another serves it."""
+        """Handle one event; the client leaves its broker only when another one serves it."""
         if isinstance(event, Link):
             self.going = event.to
             return [Send(event.to, Attach(self.kind))]
@@ -144,7 +144,7 @@ class Client:
             return []
         match event.message:
             case Redirect(to) if event.sender == (self.going or self.home):
-                if to == self.home:  # sent back to where it is served: the way there was wrong
+                if to == self.home:  # redirected to the broker that serves it already
                     self.going = None
                     return []
                 self.going = to
@@ -156,7 +156,7 @@ class Client:
 
 
 def roles_of(links: Iterable[tuple[str, str]]) -> dict[str, Role]:
-    """Let brokers join one after the other, each connecting to an earlier one, and give the roles that come of it.
+    """Return the roles after brokers have joined in this order, each linked to an earlier one.
 
     Examples
     --------
@@ -167,9 +167,9 @@ def roles_of(links: Iterable[tuple[str, str]]) -> dict[str, Role]:
     for new, to in links:
         for name in (new, to):
             peers.setdefault(name, Peer(name, lambda names: names[0]))
-        letters = [(new, command) for command in peers[new].handle(Link(to), 0.0)]
-        while letters:
-            sender, letter = letters.pop(0)
-            answers = peers[letter.to].handle(Received(sender, letter.message), 0.0)
-            letters += [(letter.to, answer) for answer in answers]
+        messages = [(new, command) for command in peers[new].handle(Link(to), 0.0)]
+        while messages:
+            sender, send = messages.pop(0)
+            answers = peers[send.to].handle(Received(sender, send.message), 0.0)
+            messages += [(send.to, answer) for answer in answers]
     return {name: peer.role for name, peer in peers.items()}

@@ -1,4 +1,4 @@
-"""PIE: who publishes load information when, and what is remembered of it (Cheung 2006, section 3.3.1)."""
+"""PIE, the publication of load information: when a broker publishes, and what readers keep (Cheung 2006, 3.3.1)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from evenflow.brokers.status import Status
 
 
 class Indices(NamedTuple):
-    """The three load indices, and the capacities by which brokers differ."""
+    """The three load indices: input ratio, output ratio, matching delay in seconds."""
 
     input: float
     output: float
@@ -19,28 +19,28 @@ class Indices(NamedTuple):
 
     @classmethod
     def of(cls, load: Load) -> Indices:
-        """Take the indices of a load."""
+        """Return the indices of a load."""
         return cls(load.input_ratio, load.output_ratio, load.matching_delay)
 
 
 class Pie(NamedTuple):
-    """What a PIE message says; an index that is no news is left out (None)."""
+    """A PIE message; an index that hardly changed is left out (None)."""
 
     broker: str
     cluster: str
     status: Status
     indices: tuple[float | None, float | None, float | None]
     balanced: frozenset[str] = frozenset()
-    speed: float = 0.0  # of the matching engine, subscriptions per second: for brokers that look for headroom
+    speed: float = 0.0  # subscriptions per second that the engine compares; 0 = unknown
     scope: Literal["broker", "cluster"] = "broker"
 
 
 @dataclass(slots=True)
 class PieWriter:
-    """Decides at each generation whether a message is worth publishing.
+    """Decides in each period whether a message is worth publishing.
 
-    Published if the status changed, or if it is OK and an index moved past its threshold;
-    and at every second generation anyway, or the entry would expire at its readers.
+    It is if the status changed, or if the status is OK and an index moved by more than its threshold.
+    Every ``refresh`` periods a message is published anyway, because entries expire at their readers.
     """
 
     broker: str
@@ -56,7 +56,7 @@ class PieWriter:
     _at: float = 0.0
 
     def generate(self, indices: Indices, status: Status, balanced: Iterable[str], now: float) -> Pie | None:
-        """Return the message of this generation, or None."""
+        """Return the message of this period, or None."""
         moved = self._moved(indices)
         refresh = self._last is None or now - self._at >= self.refresh * self.period_s - 1e-6
         if not (refresh or status is not self._status or (status is Status.OK and any(moved))):
@@ -76,7 +76,7 @@ class PieWriter:
 
 
 class PieEntry(NamedTuple):
-    """What is known about another broker or cluster."""
+    """The newest load information about another broker or cluster."""
 
     name: str
     cluster: str
@@ -89,13 +89,13 @@ class PieEntry(NamedTuple):
 
 @dataclass(slots=True)
 class PieBoard:
-    """Remembers the newest message of each sender for three generation periods."""
+    """Keeps the newest load information of each sender for ``keep_s`` seconds."""
 
     keep_s: float
     entries: dict[str, PieEntry] = field(default_factory=dict)
 
     def read(self, pie: Pie, now: float) -> None:
-        """Take in a message; indices that it leaves out are as they were."""
+        """Store a message; indices that it leaves out keep their values."""
         old = self.entries.get(pie.broker)
         known = old.indices if old else Indices(0.0, 0.0, 0.0)
         indices = Indices(*(old if new is None else new for old, new in zip(known, pie.indices, strict=True)))
@@ -104,11 +104,11 @@ class PieBoard:
         )
 
     def current(self, now: float) -> list[PieEntry]:
-        """Give what has not expired, by name."""
+        """Remove expired entries and return the others, by name."""
         for name in [name for name, entry in self.entries.items() if now - entry.at > self.keep_s]:
             del self.entries[name]
         return [self.entries[name] for name in sorted(self.entries)]
 
     def forget(self, cluster: str) -> None:
-        """Remove all brokers of a cluster."""
+        """Remove the entries of a cluster."""
         self.entries = {name: entry for name, entry in self.entries.items() if entry.cluster != cluster}

@@ -1,4 +1,4 @@
-"""The giver's side of a session: from the sample to the list of subscribers that go."""
+"""Both sides of a session: what the giver decides and records, and what the taker has received."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from evenflow.subscriptions.press import Sampled
 if TYPE_CHECKING:
     from evenflow.brokers.edge import EdgeBroker
 
-REMEMBERED = 50  # sessions whose outcome can still be told
+REMEMBERED = 50  # a broker remembers the outcome of this many sessions
 
 
 @dataclass(slots=True)
 class Giving:
-    """What the giver knows about its session."""
+    """The giver's state of a session; ``load`` and ``css`` (covering subscription set) are the taker's."""
 
     session: str
     taker: str
@@ -41,7 +41,7 @@ class Giving:
     asked: int = 0
 
     def expected_loss(self) -> LoadChange:
-        """Give what the giver loses when all who arrived elsewhere have left."""
+        """Return the change of the giver's load once all moved subscribers have left."""
         if self.before is None or self.decision is None:
             return LoadChange(0, 0.0, 0.0)
         loss = self.decision.giver
@@ -52,7 +52,7 @@ class Giving:
         )
 
     def decision_note(self, broker: EdgeBroker, sampled: Sampled, now: float) -> Note:
-        """Record the decision: the sample, the loads before, and the estimates."""
+        """Return the record of the decision: the sample, the loads before, and the estimated loads after."""
         assert self.decision is not None
         assert self.before is not None
         assert self.load is not None
@@ -76,7 +76,7 @@ class Giving:
         )
 
     def end_note(self, giver: str, now: float, how: str) -> Note:
-        """Record the whole session."""
+        """Return the record of the whole session."""
         return Note(
             {
                 "kind": "broker_session",
@@ -95,7 +95,7 @@ class Giving:
 
 @dataclass(slots=True)
 class Taking:
-    """What the taker knows about its session."""
+    """The taker's state of a session."""
 
     session: str
     giver: str
@@ -104,12 +104,12 @@ class Taking:
 
     @property
     def complete(self) -> bool:
-        """Whether everybody who was announced has come."""
+        """Whether all announced subscribers have arrived."""
         return self.total is not None and len(self.arrived) >= self.total
 
 
 class Outcomes(dict[str, frozenset[str]]):
-    """Who arrived, session by session; the oldest are forgotten.
+    """The subscribers that arrived, by session; the oldest sessions are forgotten.
 
     Examples
     --------
@@ -121,7 +121,7 @@ class Outcomes(dict[str, frozenset[str]]):
     """
 
     def remember(self, session: str, arrived: frozenset[str]) -> None:
-        """Note how a session ended."""
+        """Store how a session ended."""
         self[session] = arrived
         while len(self) > REMEMBERED:
             del self[next(iter(self))]
@@ -147,18 +147,18 @@ def choose_subscribers(
     sampled: Sampled,
     message_size: float,
 ) -> list[str]:
-    """Run the offload algorithm on a sample and name the subscribers that go.
+    """Run the offload algorithm on a sample and return the subscribers to move.
 
     Parameters
     ----------
     sampled
-        Each publication is the collection of subscription numbers that it matches.
+        The sampled publications; each is the collection of subscription numbers that it matches.
     """
     assert giving.load is not None
     movable = subscribers.movable()
     bits = bit_vectors(sampled.publications, {*movable, *giving.css, *subscribers.leaving_keys()})
     candidates = {str(key): Candidate(str(key), len(names), bits.get(key, 0)) for key, names in movable.items()}
-    # Only those that are here matter, and the order of numbers is the order of ids.
+    # Only subscriptions of this broker matter; ids are the numbers as text.
     above = {str(k): frozenset(str(w) for w in catalogue.above(k) if w in movable) for k in movable}
     giving.before = load
     state = OffloadState(
@@ -178,7 +178,7 @@ def choose_subscribers(
 
 
 def bit_vectors(publications: Sequence[Iterable[int]], wanted: set[int]) -> dict[int, int]:
-    """Turn a sample into one bit vector per subscription; the first publication is the lowest bit."""
+    """Return one bit vector per subscription; the first sampled publication is the lowest bit."""
     bits: dict[int, int] = {}
     for place, keys in enumerate(publications):
         for key in keys:
@@ -188,7 +188,7 @@ def bit_vectors(publications: Sequence[Iterable[int]], wanted: set[int]) -> dict
 
 
 def _union(bits: dict[int, int], keys: Iterable[int]) -> int:
-    found = 0
+    union = 0
     for key in keys:
-        found |= bits.get(key, 0)
-    return found
+        union |= bits.get(key, 0)
+    return union

@@ -1,4 +1,4 @@
-"""What sessions expected of both brokers, next to what was measured once their load had settled (section 5.2.1.7)."""
+"""What sessions estimated for both brokers and what was measured later (section 5.2.1.7), and both as trace records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from evenflow.brokers.load import Load
 
 @dataclass(slots=True)
 class LoadEstimate:
-    """What a session expected of one broker, and what was measured once its load had settled."""
+    """The load that a session estimated for one broker, and the load measured once it had settled."""
 
     at: float
     session: str
@@ -25,14 +25,14 @@ class LoadEstimate:
 
 @dataclass(slots=True)
 class Estimates:
-    """Follows the records of the brokers' actors.
+    """Collects estimates from the records of the brokers' actors.
 
     Parameters
     ----------
     measure
-        Gives a broker's load now.
+        Returns a broker's present load.
     done
-        Every estimate whose broker has settled.
+        Every estimate whose broker has settled since.
     """
 
     measure: Callable[[str], Load]
@@ -41,7 +41,7 @@ class Estimates:
     _open: dict[str, LoadEstimate] = field(default_factory=dict)
 
     def observe(self, record: Mapping[str, Any]) -> LoadEstimate | None:
-        """Take in one record; give the estimate that it completes."""
+        """Read one record; return the estimate that it completes, if any."""
         kind = record["kind"]
         if kind == "offload":
             self._offloads[record["session"]] = record
@@ -52,7 +52,7 @@ class Estimates:
         return None
 
     def _expect(self, session: Mapping[str, Any]) -> None:
-        """Remember what was estimated for both sides, to compare when they have settled."""
+        """Store the estimates for both brokers until their load has settled."""
         record = self._offloads.pop(session["session"], None)
         if record is None or session["how"] != "done":
             return
@@ -67,7 +67,7 @@ class Estimates:
         estimate = self._open.get(record["broker"])
         if estimate is None or record["to"] not in ("OK", "BUSY", "N/A"):
             return None
-        # A new session or an overload ends the wait: what would be measured is not the first session's doing.
+        # After a new session or an overload, a measurement says nothing about the first session.
         del self._open[estimate.broker]
         if record["to"] != "OK":
             return None
@@ -79,22 +79,22 @@ class Estimates:
 
 @dataclass(slots=True)
 class SessionTrace:
-    """Follows the brokers' records and tells sessions, what they expected, and what was measured.
+    """Turns the brokers' own records into the ``session`` and ``effect`` records that all systems' traces have.
 
     Parameters
     ----------
-    tell
-        Takes a record.
+    write
+        Writes a record.
     load
-        Gives the load, as samples have it, from the input and the output ratio.
+        Returns a broker's load, as in ``sample`` records, from its input and output ratio.
     """
 
-    tell: Callable[[Mapping[str, Any]], object]
+    write: Callable[[Mapping[str, Any]], object]
     load: Callable[[float, float], float]
     _expected: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def observe(self, record: Mapping[str, Any], estimate: LoadEstimate | None = None) -> None:
-        """Take in one record, and the estimate that it completes."""
+        """Read one record, and the estimate that it completes."""
         if record["kind"] == "offload":
             sides = (record["giver"], record["giver_after"]), (record["taker"], record["taker_after"])
             self._expected[record["session"]] = {name: self.load(a["input"], a["output"]) for name, a in sides}
@@ -102,7 +102,7 @@ class SessionTrace:
             self._ended(record, self._expected.pop(record["session"], {}))
         if estimate is not None and estimate.measured is not None:
             about = {"session": estimate.session, "node": estimate.broker}
-            self.tell({"kind": "effect", "at": record["at"], **about, "load": self.load(*estimate.measured[:2])})
+            self.write({"kind": "effect", "at": record["at"], **about, "load": self.load(*estimate.measured[:2])})
 
     def _ended(self, session: Mapping[str, Any], expects: Mapping[str, float]) -> None:
         if session["how"] != "done" or not session["moved"]:
@@ -111,5 +111,5 @@ class SessionTrace:
         why = f"{session['algorithm']} offload of {what}"
         names = {"giver": session["giver"], "taker": session["taker"], "what": what}
         about = {"kind": "session", "session": session["session"], **names, "why": why, "expects": expects}
-        self.tell({**about, "at": session["began"], "step": "agreed"})
-        self.tell({**about, "at": session["at"], "step": "done"})
+        self.write({**about, "at": session["began"], "step": "agreed"})
+        self.write({**about, "at": session["at"], "step": "done"})

@@ -1,4 +1,4 @@
-"""What a balanced federation can be told: Table 5.2 of Cheung 2006, and our readings where the text is silent."""
+"""The brokers' balancing parameters: Table 5.2 of Cheung 2006, and our own where the text leaves something open."""
 
 from __future__ import annotations
 
@@ -12,48 +12,49 @@ from evenflow.errors import BadInput
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """The parameters of the load balancer.
+    """The parameters of the brokers' balancer; times are in seconds.
 
     Parameters
     ----------
     pie_ratio, pie_delay
-        An index is news if it moved by more than this since it was last published.
+        An index is published again if it changed by more than this.
     local_pie_s, global_pie_s, refresh
-        Generation periods; an entry is refreshed every so many of them, and expires one later.
+        Periods of load information within and between clusters; it is refreshed every ``refresh`` periods and expires one
+        period later.
     press_samples, press_timeout_s
-        How many publications PRESS takes, and for how long it waits for them.
+        How many publications PRESS, the traffic sampler, takes, and how long it waits for them.
     lower, higher
-        Overload thresholds: above the lower one a broker accepts nothing, above the higher one it sheds.
+        Overload thresholds: above the lower one a broker accepts nothing, above the higher one it offloads.
     local_ratio, local_delay, global_ratio, global_delay
-        Triggering thresholds.
+        A session starts if an index differs by more than this, within a cluster and between clusters.
     stable_s, stable_change
-        How long load must have settled after a session, and what change over ``stable_window_s`` counts as settled.
+        How long to wait after a session, and below what change over ``stable_window_s`` the load counts as settled.
     normalization_s
         The N_f of Eq. 3.5.
     local_detect_s, global_detect_s
-        The shortest and the longest wait between two detections.
+        The shortest and the longest time between two detections.
     balance, alpha, global_requests, migration_timeout_s
-        Balance percentage, the alpha of Eq. 3.4, requests that end a global session, seconds per migrating subscriber.
+        Balance percentage, the alpha of Eq. 3.4, calls for help that end a global session, time per moving subscriber.
     inert
-        What a broker between the thresholds does: run the second step of detection, or nothing (``literal``).
+        What a broker between the overload thresholds does: run step 2 of the detection, or nothing (``literal``).
     stable_rule
-        Whether the change over 60 s must be small before a broker is OK again, or the duration alone counts.
+        Whether the load must have settled before a broker is OK again; otherwise only ``stable_s`` counts.
     count_leavers
-        Whether subscribers that are about to leave still count in a broker's own load.
+        Whether a broker's load includes the subscribers that are about to leave.
     empty_backoff_s
-        How long a pair that found nothing to move leaves each other alone.
+        How long a broker does not ask another one again after a session without moves.
     by_headroom
-        Whether an overloaded broker asks the one with the most free capacity first, not the one with the lowest ratio.
+        Whether an overloaded broker first asks the broker with the most free capacity, not the one with the lowest ratio.
     joint
         Whether all three indices are balanced at once (see `offload_even`).
     calm_s, fine, calm_samples
-        A broker that had no session for ``calm_s`` seconds acts on differences above ``fine`` already,
-        and takes ``calm_samples`` publications to be exact; 0 seconds means never. Clusters act above ``fine`` too.
+        After ``calm_s`` seconds without a session, brokers and clusters act on differences above ``fine``,
+        and PRESS takes ``calm_samples`` publications; 0 seconds means never.
     far
-        Whether every head passes on what it hears of other clusters, so that any two can balance; as published only an
-        overloaded one does.
+        Whether every head passes on the load information of other clusters, so that any two clusters can balance;
+        as published, only an overloaded head does.
     reply_timeout_s, quiet_s
-        When an unanswered request counts as refused; when a global session without moves ends.
+        When an unanswered request counts as refused, and when a global session without moves ends.
     """
 
     pie_ratio: float = 0.025
@@ -103,11 +104,11 @@ class BrokerSettings:
             raise BadInput(f"a higher threshold of {self.higher}", f"at least the lower one, {self.lower}", "higher")
 
     def limits(self) -> Limits:
-        """Give what the offload algorithms read."""
+        """Return the settings that the offload algorithms use."""
         return Limits(self.balance, self.lower, self.local_ratio, self.normalization_s)
 
 
-EVEN: Mapping[str, Any] = {  # ours; the intervals are in seconds of the thesis
+EVEN: Mapping[str, Any] = {  # ours, for ``balancer=even``
     "stable_rule": False,
     "count_leavers": False,
     "empty_backoff_s": 300.0,

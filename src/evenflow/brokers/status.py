@@ -1,4 +1,4 @@
-"""The load-balancing status of a broker and of a cluster, as transition tables (Cheung 2006, Figures 3.3a and 3.3b)."""
+"""The status of a broker and of a cluster, as transition tables (Cheung 2006, Figures 3.3a and 3.3b)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Status(Enum):
-    """What a broker tells the others about itself."""
+    """Whether a broker can take load: yes, in a session, overloaded, or waiting for its load to settle."""
 
     OK = "OK"
     BUSY = "BUSY"
@@ -16,7 +16,7 @@ class Status(Enum):
 
 
 class Cause(Enum):
-    """What can change a status."""
+    """The causes of a status change."""
 
     AGREED = "a session was agreed on"
     ENDED = "the session ended"
@@ -28,7 +28,7 @@ class Cause(Enum):
 S, C = Status, Cause
 LOCAL: Mapping[tuple[Status, Cause], Status] = {
     (S.OK, C.AGREED): S.BUSY,
-    (S.NA, C.AGREED): S.BUSY,  # it sheds: its own request was accepted
+    (S.NA, C.AGREED): S.BUSY,  # as giver: its own request was accepted
     (S.BUSY, C.ENDED): S.STABILIZING,
     (S.OK, C.OVERLOADED): S.NA,
     (S.STABILIZING, C.OVERLOADED): S.NA,
@@ -45,7 +45,7 @@ CLUSTER: Mapping[tuple[Status, Cause], Status] = {
 
 
 def next_status(table: Mapping[tuple[Status, Cause], Status], status: Status, cause: Cause) -> Status:
-    """Give the next status; what the table does not name changes nothing.
+    """Return the next status; a cause that is not in the table changes nothing.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def next_status(table: Mapping[tuple[Status, Cause], Status], status: Status, ca
 
 
 def draw_status(table: Mapping[tuple[Status, Cause], Status] = LOCAL, first: Status = Status.STABILIZING) -> str:
-    """Draw one table: each arrow is a cause; what has no arrow changes nothing.
+    """Return a table as a Mermaid state diagram.
 
     Examples
     --------

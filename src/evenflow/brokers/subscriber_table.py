@@ -1,4 +1,4 @@
-"""Which subscribers a broker serves, and which of them are on their way out."""
+"""The subscribers that a broker serves, and which of them are about to leave."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class SubscriberTable:
-    """Subscribers by subscription, in the order in which they came."""
+    """Subscribers by subscription number, in the order in which they joined."""
 
     by_key: dict[int, dict[str, None]] = field(default_factory=dict)
     key_of: dict[str, int] = field(default_factory=dict)
-    leaving: dict[str, str] = field(default_factory=dict)  # subscriber to session
-    version: int = 0  # grows when somebody comes or goes
+    leaving: dict[str, str] = field(default_factory=dict)  # subscriber -> session that moves it
+    version: int = 0  # changes whenever a subscriber is added or removed
 
     def add(self, subscriber: str, key: int) -> None:
-        """Take in a subscriber; one that is there stays as it is."""
+        """Add a subscriber; if it is already here, only its leaving mark is removed."""
         if subscriber not in self.key_of:
             self.version += 1
             self.key_of[subscriber] = key
@@ -24,7 +24,7 @@ class SubscriberTable:
         self.leaving.pop(subscriber, None)
 
     def remove(self, subscriber: str) -> None:
-        """Strike a subscriber out; unknown ones are gone already."""
+        """Remove a subscriber; an unknown one is ignored."""
         key = self.key_of.pop(subscriber, None)
         self.leaving.pop(subscriber, None)
         if key is not None:
@@ -34,13 +34,13 @@ class SubscriberTable:
                 del self.by_key[key]
 
     def movable(self) -> dict[int, list[str]]:
-        """Give the subscribers that may be moved, by subscription."""
-        found: dict[int, list[str]] = {}
+        """Return the subscribers that may be moved, by subscription number."""
+        free_by_key: dict[int, list[str]] = {}
         for key, names in self.by_key.items():
             free = [name for name in names if name not in self.leaving]
             if free:
-                found[key] = free
-        return found
+                free_by_key[key] = free
+        return free_by_key
 
     def mark_leaving(self, subscribers: Iterable[str], session: str) -> None:
         """Mark subscribers as leaving."""
@@ -48,5 +48,5 @@ class SubscriberTable:
             self.leaving[name] = session
 
     def leaving_keys(self) -> set[int]:
-        """Give the subscriptions of those who are leaving but still served."""
+        """Return the subscription numbers of subscribers that are leaving but still served."""
         return {self.key_of[name] for name in self.leaving if name in self.key_of}

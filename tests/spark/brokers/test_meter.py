@@ -1,4 +1,4 @@
-"""What lanes measured becomes loads, since each lane last began anew."""
+"""Loads are computed from what lanes measured since their last reset."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_rate_and_delay_are_those_of_the_batches_that_count(meter, batches):
     assert loads["b"].input_ratio == 0.0
 
 
-def test_what_was_before_a_lane_began_anew_does_not_count(meter):
+def test_batches_before_a_reset_do_not_count(meter):
     for batch in range(1, 6):
         meter.read({"a": SAMPLE, "b": SAMPLE}, 10.0 * batch)
     meter.reset("a")
@@ -43,7 +43,7 @@ def test_a_machine_that_is_slower_for_a_while_moves_no_lane_away_from_another(me
     assert loads["a"].input_ratio == pytest.approx(loads["b"].input_ratio)
 
 
-def test_an_unsure_lane_is_no_more_than_half_slower_than_the_others(meter):
+def test_an_unsettled_lane_is_no_more_than_half_slower_than_the_others(meter):
     for batch in range(1, 4):
         meter.read({"a": SAMPLE, "b": SAMPLE}, 10.0 * batch)
     meter.reset("a", SETTLE_BATCHES)
@@ -58,7 +58,7 @@ def test_one_batch_that_took_long_changes_nothing(meter):
     assert [load.cpu for load in seen] == pytest.approx([2.0] + [0.2] * 6)
 
 
-def test_after_a_move_some_batches_do_not_say_for_sure(meter):
+def test_after_a_move_a_lane_is_unsettled_for_some_batches(meter):
     def after(name):
         meter.read({"a": SAMPLE}, meter.now + 10.0)
         return meter.is_settled(name)
@@ -66,7 +66,7 @@ def test_after_a_move_some_batches_do_not_say_for_sure(meter):
     assert after("a")
     meter.reset("a", SETTLE_BATCHES)
     assert not meter.is_settled("a")
-    meter.reset("a")  # somebody joins: measured anew, but not unsure for longer
+    meter.reset("a")  # subscribers join: reset, but not unsettled for longer
     assert [after("a") for _ in range(SETTLE_BATCHES + 2)] == [False] * (SETTLE_BATCHES - 1) + [True] * 3
     assert meter.is_settled("b")
 

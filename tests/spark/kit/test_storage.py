@@ -42,7 +42,7 @@ WRITERS = {
     "write": ("file", lambda place, path, size: place.write("file", b"x" * size)),
     "not lasting": ("file", lambda place, path, size: place.write("file", b"x" * size, lasting=False)),
     "create": ("file", lambda place, path, size: place.create("file", b"x" * size)),
-    "shipped state": ("ship/000000000007", lambda place, path, size: Ship(place).send(7, b"x" * size)),
+    "shipped state": ("ship/000000000007", lambda place, path, size: Ship(place).send(7, 3, b"x" * size)),
     "dead letters": (
         "000000000001-000002.parquet",
         lambda place, path, size: write_letters(place, 1, 2, [(pa.table({"a": [os.urandom(size)]}), "why")]),
@@ -114,7 +114,7 @@ def test_what_must_last_is_on_the_disk_before_it_has_its_name_and_its_folder_aft
     (tmp_path / SAMPLES).mkdir()
     whole = ["sync file", "replace", "sync folder"]
     assert steps(lambda: place.write("plane.json", b"{}")) == whole
-    assert steps(lambda: Ship(place).send(1, b"state")) == whole
+    assert steps(lambda: Ship(place).send(1, 3, b"state")) == whole
     assert steps(lambda: place.create("b", b"{}")) == ["sync file", "link", "sync folder"]
     assert steps(lambda: place.write("new/inner/c", b"{}")) == ["sync folder", "sync folder", *whole]
     assert steps(lambda: Meter().write(place, 1, 0)) == ["replace"]  # of no use after a crash

@@ -242,7 +242,7 @@ def test_a_shipped_state_that_was_changed_stops_the_query_and_put_right_it_goes_
 
     divided = evenflow.balance(stream_of(spark, place / "in"), by="device", slices=SLICES, lanes=LANES)
     plane = divided.process(follow, OUTPUT).plane(checked_url(str(place / "check")))
-    BalancedQuery(None, plane, spark).move({3: 0})
+    BalancedQuery(None, plane, spark, driver=1).move({3: 0})
     with pytest.raises(Exception, match="tripped"):
         started(spark, place, trip).processAllAvailable()
     shipped = place / "check" / "evenflow" / "ship" / f"{0:012}"

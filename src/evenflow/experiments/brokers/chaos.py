@@ -1,7 +1,7 @@
-"""Brokers under every fault: lost, late and repeated messages, crashes at any moment, a cut between clusters.
+"""Brokers under faults: lost, late and repeated messages, crashes at any time, partitions between clusters.
 
-Checked at the end: every subscriber has one home and is served there alone, every session has ended,
-and no delivery was lost or doubled.
+At the end every subscriber must be served by exactly one broker, every session must have ended,
+and no delivery may be lost or duplicated.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SPECS = (
     BrokerSpec("B22", "B20", "B20", 400, 32, 2),
 )
 EDGES = tuple(spec.name for spec in SPECS if spec.head)
-PEACE_S = 900.0  # without faults, in which everything must come to an end
+PEACE_S = 900.0  # seconds without faults at the end, in which every session must end
 QUICK = BrokerSettings(  # a tenth of the published intervals, so that a run has many sessions
     local_pie_s=5.0, global_pie_s=10.0, press_samples=10, press_timeout_s=8.0, stable_s=5.0, stable_window_s=10.0,
     local_detect_s=(3.0, 6.0), global_detect_s=(8.0, 12.0), migration_timeout_s=2.0, reply_timeout_s=3.0, quiet_s=60.0,
@@ -42,7 +42,7 @@ QUICK = BrokerSettings(  # a tenth of the published intervals, so that a run has
 
 @dataclass(frozen=True)
 class ChaosSettings:
-    """What `padres-chaos` can be told."""
+    """The settings of `padres-chaos`."""
 
     subscribers: int = setting(120, "subscribers, all of which join the weakest broker", low=1, high=2000)
     publishers: int = setting(10, "publishers", low=1, high=100)
@@ -56,13 +56,13 @@ class ChaosSettings:
 
 
 def run(settings: ChaosSettings, seed: int, trace: TraceWriter | None) -> Mapping[str, object]:
-    """Run one seed: faults for a while, then peace."""
+    """Run one seed: first with faults, then without."""
     world = Chaos(settings, seed, trace)
     return world.run()
 
 
 class Chaos:
-    """One run."""
+    """One run of `padres-chaos`."""
 
     def __init__(self, settings: ChaosSettings, seed: int, trace: TraceWriter | None) -> None:
         self.settings = settings
@@ -105,7 +105,7 @@ class Chaos:
         )  # fmt: skip
 
     def _introduce(self) -> None:
-        """Say in the trace who is there."""
+        """Write the brokers to the trace."""
         if self._trace is None:
             return
         for spec in SPECS:
@@ -124,7 +124,7 @@ class Chaos:
             self._session_trace.observe(record)
 
     def run(self) -> dict[str, Any]:
-        """Let it happen, heal, wait, and count."""
+        """Run with faults, remove them, wait, and return the counts."""
         sim, settings = self.sim, self.settings
         sim.publish(self.workload.times, self.workload.quotes)
         sim.start(self._actors())
@@ -159,7 +159,7 @@ class Chaos:
         self.sim.partition(("B20", "B21", "B22"), until)
 
     def _plan_crash(self) -> None:
-        """Crash a broker at a random moment, or right in the middle of a session, and start it again later."""
+        """Plan the crash of a broker at a random time or during a session, and its restart."""
         sim, settings = self.sim, self.settings
         name = self.chance.choice(EDGES)
         at = self.chance.uniform(30.0, settings.seconds * 0.9)
@@ -197,15 +197,15 @@ class Chaos:
                 spec.name, spec.cluster, spec.head, balancing, catalogue, uniform, speed, lives[spec.name]
             )
 
-        found: dict[str, Any] = {}
+        builders: dict[str, Any] = {}
         for spec in SPECS:
             if spec.head:
-                found[spec.name] = lambda spec=spec: edge(spec)
+                builders[spec.name] = lambda spec=spec: edge(spec)
             else:
                 edges = [s.name for s in SPECS if s.head == spec.name]
                 uniform = random.Random(f"{self.sim.seed}/{spec.name}").uniform
-                found[spec.name] = lambda s=spec, e=edges, u=uniform: HeadActor(s.name, s.cluster, e, balancing, u)
-        return found
+                builders[spec.name] = lambda s=spec, e=edges, u=uniform: HeadActor(s.name, s.cluster, e, balancing, u)
+        return builders
 
     def _findings(self) -> dict[str, Any]:
         sim = self.sim

@@ -1,6 +1,6 @@
-"""Carries what controls: hop by hop as publications of their own, ahead of the data, counted at every broker that receives them.
+"""Delivers control messages hop by hop, ahead of the data, and counts them at every broker that receives them.
 
-Advertisements, subscriptions and their withdrawals travel the same links; they are not lost, as links are ordered streams.
+Advertisements, subscriptions and their withdrawals use the same links; they are not lost, because links are ordered streams.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from evenflow.experiments.brokers.overlay import Overlay
 
 CLIENTS, SELF = "clients", "self"
-BIN_S = 10  # messages are counted over so many seconds
+BIN_S = 10  # seconds over which messages are counted
 VERBS = {
     "advertise": "advertisement",
     "unadvertise": "unadvertisement",
@@ -34,14 +34,14 @@ ADVERTS = {
 
 
 class ControlMessages:
-    """The overlay of a federation: a routing table per broker, and the messages between them.
+    """The routing tables of all brokers, and the control messages between them.
 
     Parameters
     ----------
     overlay
-        The federation that it belongs to.
+        The simulated brokers.
     catalogue
-        Holds the numbers of all data subscriptions; those of control are added behind them.
+        The numbers of all data subscriptions; control subscriptions get higher ones.
     """
 
     def __init__(self, overlay: Overlay, catalogue: Catalogue, seconds: float) -> None:
@@ -59,10 +59,10 @@ class ControlMessages:
         place = min(int(self.overlay.now) // BIN_S, len(self.received_at) - 1)
         self.received_at[place][kind] += 1
 
-    # -- who hears what -------------------------------------------------------------------------
+    # -- who receives what ----------------------------------------------------------------------
 
     def announce(self, name: str) -> None:
-        """Advertise and subscribe what one broker needs for balancing."""
+        """Send the advertisements and subscriptions that one broker needs for balancing."""
         for topic, text in ADVERTS.items():
             advert = f"{name}/{topic}/{self._lives.get(name, 0)}"
             self.spread(name, self.routing[name].advertise(advert, self._control_key(text), SELF))
@@ -76,25 +76,19 @@ class ControlMessages:
                 self._hear(name, f"[class,eq,'GLOBAL_PIE'],[clusterID,eq,'{specs[near].cluster}']")
 
     def advertise(self, broker: str, name: str, text: str) -> None:
-        """Take in a publisher's advertisement."""
+        """Add a publisher's advertisement."""
         key = self.catalogue.key(parse_subscription(text))
         self.count("advertisement")
         self.spread(broker, self.routing[broker].advertise(name, key, CLIENTS))
 
-    def unadvertise(self, broker: str, name: str) -> None:
-        """Take back a publisher's advertisement."""
-        self.count("unadvertisement")
-        self.spread(broker, self.routing[broker].unadvertise(name))
-
     def listen(self, name: str, command: m.Listen) -> None:
-        """Subscribe a broker to the PIE of a cluster."""
-        topic = "LOCAL_PIE" if command.scope == "local" else "GLOBAL_PIE"
-        key = self._control_key(f"[class,eq,'{topic}'],[clusterID,eq,'{command.cluster}']")
+        """Subscribe a broker to the load information of a cluster's brokers."""
+        key = self._control_key(f"[class,eq,'LOCAL_PIE'],[clusterID,eq,'{command.cluster}']")
         if key not in self.routing[name].tables.get(SELF, {}):
             self.spread(name, self.routing[name].subscribe(key, SELF))
 
     def unlisten(self, name: str, command: m.Unlisten) -> None:
-        """Unsubscribe a broker from the local PIE of a cluster."""
+        """Unsubscribe a broker from the load information of a cluster's brokers."""
         key = self._control_key(f"[class,eq,'LOCAL_PIE'],[clusterID,eq,'{command.cluster}']")
         self.spread(name, self.routing[name].unsubscribe(key, SELF))
 
@@ -108,10 +102,10 @@ class ControlMessages:
             self._control_memo.clear()
         return key
 
-    # -- publications that control --------------------------------------------------------------
+    # -- control messages ----------------------------------------------------------------------
 
     def publish(self, sender: str, to: str, message: object) -> None:
-        """Send a message of a broker as a publication."""
+        """Send a broker's message as a publication."""
         keys = self._control_matches(_publication(to))
         self.overlay.at(self.overlay.now, lambda: self._deliver(sender, SELF, keys, sender, to, message))
 
@@ -128,11 +122,11 @@ class ControlMessages:
         overlay = self.overlay
         if at in overlay.down:
             return
-        if source != SELF:  # what a broker says itself it does not receive
+        if source != SELF:  # a broker does not receive its own message
             self.count(m.class_of(to, message))
         hops = self.routing[at].hops(keys, source if source != SELF else "")
         if sender == at:
-            hops = [hop for hop in hops if hop != SELF]  # nobody listens to itself
+            hops = [hop for hop in hops if hop != SELF]  # nor does its actor
         leaves = overlay.brokers[at].charge(overlay.now, len(hops))
         for hop in hops:
             if hop == SELF:
@@ -144,7 +138,7 @@ class ControlMessages:
     # -- routing --------------------------------------------------------------------------------
 
     def spread(self, at: str, forwards: Iterable[Forward]) -> None:
-        """Pass routing changes on, hop by hop; behind a cut they wait."""
+        """Forward routing changes to the next hop; across a partition they wait until it heals."""
         overlay = self.overlay
         for forward in forwards:
             leaves = overlay.brokers[at].send(overlay.now, 1)
@@ -164,17 +158,19 @@ class ControlMessages:
         routing = self.routing[at]
         if isinstance(what, tuple):
             name, key = what
-            found = routing.advertise(name, key, source) if forward.verb == "advertise" else routing.unadvertise(name)
+            forwards = (
+                routing.advertise(name, key, source) if forward.verb == "advertise" else routing.unadvertise(name)
+            )
         elif forward.verb == "subscribe":
-            found = routing.subscribe(what, source)
+            forwards = routing.subscribe(what, source)
         else:
-            found = routing.unsubscribe(what, source)
+            forwards = routing.unsubscribe(what, source)
         if overlay.specs[at].head is None:
             self.resize_head(at)
-        self.spread(at, found)
+        self.spread(at, forwards)
 
     def resize_head(self, name: str) -> None:
-        """Count the data subscriptions that a head matches for its neighbours."""
+        """Update the number of data subscriptions that a head matches for its neighbours."""
         broker, routing = self.overlay.brokers[name], self.routing[name]
         broker.routed = sum(key < self.keys for near in routing.neighbours for key in routing.tables[near])
         broker.resize()

@@ -1,8 +1,7 @@
 """A simulated broker's data path: input queue, matching engine, output queue, one message after another.
 
-Nothing happens between two looks: a broker is brought up to a moment when somebody needs to know,
-which handles the same messages in the same order as an event for each would, at a tenth of the cost.
-The loops compare where `max` would be shorter, as a call for each message is a tenth of a run.
+A broker is simulated up to a time only when its state is needed. This handles the same messages in the same order as one
+event per message, at a tenth of the cost. The loops avoid calling `max`: a call per message costs a tenth of a run.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ MEGA = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class BrokerModel:
-    """What the text leaves open about a broker's speed and size.
+    """A broker's speed and sizes, where the thesis gives no numbers.
 
     Parameters
     ----------
     per_subscription
-        Matching delay is this times the number of subscriptions over MHz, seconds.
+        The matching delay in seconds is this times the number of subscriptions over MHz.
     message_bytes, engine_bytes
         The size of a message, and of a subscription in the matching engine.
     system
-        Subscriptions of the broker's own at every broker.
+        Subscriptions that every broker has for itself.
     window_s
-        Over which rates are measured.
+        Seconds over which rates are measured.
     """
 
     per_subscription: float = 0.0165
@@ -44,7 +43,7 @@ class BrokerModel:
 
 @lru_cache(maxsize=4)
 def pickers(matches: tuple[tuple[int, ...], ...], empty: int) -> list[Callable[[list[int]], tuple[int, ...]]]:
-    """Make for each kind of publication the function that picks its counts, which is the fastest way to add them up."""
+    """Return for each kind of publication a function that picks its counts: the fastest way to add them up."""
     return [itemgetter(empty, empty + 1, *keys) for keys in matches]
 
 
@@ -68,7 +67,7 @@ class Broker:
         self.bandwidth = mbps * MEGA
         self.send_s = model.message_bytes * 8 / self.bandwidth
         self.matches, self.pick = matches, pickers(matches, keys)
-        self.counts = [0] * (keys + 2)  # the last two period empty: a picker wants at least two places
+        self.counts = [0] * (keys + 2)  # the last two remain 0: itemgetter needs at least two places
         self.clients = 0
         self.routed = 0  # subscriptions of neighbours in the engine
         self.delay = 0.0
@@ -101,11 +100,11 @@ class Broker:
         return self.mhz / self.model.per_subscription
 
     def resize(self) -> None:
-        """Take note that the number of subscriptions changed."""
+        """Update the matching delay after the number of subscriptions changed."""
         self.delay = self.model.per_subscription * self.n_subs / self.mhz
 
     def advance(self, now: float) -> None:
-        """Match what has reached the engine by now, and queue what is delivered."""
+        """Match what has reached the engine by ``now``, and queue the deliveries."""
         queue, free = self.queue, self.free
         if not queue or free > now or queue[0][0] > now:
             return
@@ -141,25 +140,25 @@ class Broker:
         self.free, self.out_free, self.last_wait = free, out_free, waited
 
     def charge(self, now: float, copies: int) -> float:
-        """Match one control publication ahead of the data, and say when its copies leave."""
+        """Match one control message ahead of the data; return when its copies leave."""
         self.free = max(self.free, now) + self.delay
         self.busy[int(now)] += self.delay
         return self.delay + self.send(now, copies)
 
     def send(self, now: float, copies: int) -> float:
-        """Send messages that nothing is matched against, such as subscriptions, and say when they leave."""
+        """Send messages that need no matching, such as subscriptions; return when they leave."""
         self.out_free = max(self.out_free, now) + copies * self.send_s
         self.output[int(now)] += copies * self.model.message_bytes * 8
         return now + self.send_s
 
     def memory(self, now: float) -> MemoryUse:
-        """Give the memory in use (Eq. 4.11)."""
+        """Return the memory in use (Eq. 4.11)."""
         size = self.model.message_bytes
         waiting = max(0.0, self.out_free - now) * self.bandwidth / 8
         return MemoryUse(len(self.queue) * size, waiting, self.n_subs * self.model.engine_bytes, self.memory_total)
 
     def measure(self, now: float) -> Load:
-        """Measure the broker over the last window."""
+        """Return the load over the last ``window_s`` seconds."""
         last = int(now)
         first = max(0, last - self.model.window_s)
         span = max(1, last - first)
@@ -178,19 +177,19 @@ class Broker:
 
 
 class HeadBroker(Broker):
-    """A cluster head: matches against what its neighbours subscribed to, and forwards."""
+    """A cluster head: matches with the subscriptions of its neighbours, and forwards."""
 
     def __init__(self, *words: Any, **more: Any) -> None:
         super().__init__(*words, **more)
-        self.down: list[tuple[dict[int, int], Broker]] = []  # tables and brokers away from the publishers
+        self.down: list[tuple[dict[int, int], Broker]] = []  # tables and brokers farther from the publishers
 
     def advance(self, now: float) -> None:
-        """Match what has reached the engine by now and pass it on; what nobody wants is dropped here."""
+        """Match what has reached the engine by ``now`` and forward it; publications without a subscription are dropped."""
         queue, free = self.queue, self.free
         if not queue or free > now or queue[0][0] > now:
             return
         delay, send, out_free, matches = self.delay, self.send_s, self.out_free, self.matches
-        # What is down now periods so until the next look, and so do the tables.
+        # Brokers that are down, and the tables, do not change before the next call.
         down = [(table.keys(), broker.queue.append, broker.arrived) for table, broker in self.down if not broker.dead]
         busy, handled, wait_s, output, note = self.busy, self.handled, self.wait_s, self.output, self.popped.append
         bits = self.model.message_bytes * 8

@@ -1,4 +1,4 @@
-"""Was every publication delivered to every subscriber once? Counted after the run, from who was served where and when."""
+"""Counts after a run whether every publication reached every subscriber once, from which broker served whom and when."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from evenflow.experiments.brokers.overlay import Overlay
 from evenflow.experiments.brokers.service import IntArray, Replay, ServicePeriod
 from evenflow.invariants import Comparison
 
-REPLAY_S = 60.0  # a subscriber remembers single numbers for so long after a replay
+REPLAY_S = 60.0  # seconds after a replay for which a subscriber keeps single sequence numbers
 
 
 class DeliveryCount(NamedTuple):
-    """Deliveries over all subscribers: missing, let through twice, doubles that the subscriber removed, still waiting."""
+    """Deliveries to all subscribers: expected, missing, accepted twice, duplicates removed by the subscriber, still queued."""
 
     expected: int
     lost: int
@@ -28,7 +28,7 @@ class DeliveryCount(NamedTuple):
 
 
 class Popped(NamedTuple):
-    """What a broker matched: order numbers as they came, and a mark for each; and a mark for what still waits there."""
+    """The sequence numbers that a broker matched, in order; as a mask; and a mask of those that are still queued there."""
 
     orders: IntArray
     mask: npt.NDArray[np.bool_]
@@ -36,7 +36,7 @@ class Popped(NamedTuple):
 
     @classmethod
     def of(cls, broker: Broker, size: int) -> Popped:
-        """Lay the marks out."""
+        """Return the arrays of one broker."""
         mask, waiting = np.zeros(size, dtype=bool), np.zeros(size, dtype=bool)
         array = np.array(broker.popped, dtype=np.int64)
         mask[array] = True
@@ -47,9 +47,8 @@ class Popped(NamedTuple):
 def count_deliveries(overlay: Overlay) -> DeliveryCount:
     """Compare what each subscriber received with all publications that match its subscription.
 
-    A publication is expected if the subscriber's first broker was reached by it after the subscriber had joined,
-    and if its brokers have matched everything that came before the end of the run; what waits in the queue of a broker
-    that serves it is on its way.
+    A publication is expected from when the subscriber's first path is set up until the last one that its present broker
+    has matched. One that is still in the queue of a broker that serves the subscriber is not lost.
     """
     popped = {name: Popped.of(broker, overlay.service.published) for name, broker in overlay.brokers.items()}
     periods: dict[str, list[ServicePeriod]] = defaultdict(list)
@@ -69,10 +68,10 @@ def count_deliveries(overlay: Overlay) -> DeliveryCount:
 def _of_one(
     overlay: Overlay, popped: dict[str, Popped], periods: Sequence[ServicePeriod], replays: Sequence[Replay]
 ) -> DeliveryCount:
-    """Let one subscriber's deliveries pass its inbox (see `Inbox`), part by part in the order of time.
+    """Count one subscriber's deliveries, part by part in order of time.
 
-    A part that begins when nothing else is under way finds an inbox that only knows the newest number;
-    a gap is under way from when it opens until it is filled.
+    The subscriber accepts each sequence number once. While two brokers serve it, or a replay is still to come, it keeps
+    single numbers; otherwise it keeps only the newest one, because a broker forwards in order.
     """
     orders = overlay.service.orders_of(periods[0].key)
     if not len(orders):
@@ -103,7 +102,7 @@ def _of_one(
     return DeliveryCount(max(0, last - first), lost, twice, came - int(passed.sum()), unprocessed)
 
 
-Part = tuple[float, float, IntArray]  # when it begins and ends, and the places of the publications
+Part = tuple[float, float, IntArray]  # start, end, and positions of the publications
 
 
 def _periods(popped: dict[str, Popped], periods: Sequence[ServicePeriod], orders: IntArray) -> Iterator[Part]:
@@ -120,7 +119,7 @@ def _replays(replays: Sequence[Replay], orders: IntArray) -> Iterator[Part]:
 
 
 def _range(popped: Popped, period: ServicePeriod, orders: IntArray) -> tuple[int, int]:
-    """Give the places of what a broker may have matched for a subscriber while it served it."""
+    """Return the range of positions that a broker may have matched while it served a subscriber."""
     mine = popped.orders[period.first : period.last]
     if not len(mine):
         return 0, 0
@@ -129,7 +128,7 @@ def _range(popped: Popped, period: ServicePeriod, orders: IntArray) -> tuple[int
 
 
 def _seen_until(overlay: Overlay, popped: dict[str, Popped], periods: Sequence[ServicePeriod]) -> int:
-    """Give the last publication that must have been delivered: the last that the present home has matched."""
+    """Return the last publication that must have been delivered: the last one that the present broker has matched."""
     home = overlay.subscriber_of[periods[0].subscriber].home
     if home is None or not len(popped[home].orders):
         return -1

@@ -1,4 +1,4 @@
-"""The figures of Cheung 2006, chapter 5, by their numbers, from the curves that a row keeps."""
+"""The figures of Cheung 2006, chapter 5, by their numbers, from the curves of a run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCALE: Mapping[str, Callable[[Load], float]] = {
 
 
 def series_of(world: BrokerWorld, *, clusters: bool = False) -> dict[str, Any]:
-    """Keep the curves of one run, thinned out; of clusters their averages."""
+    """Return the curves of one run, thinned out; with ``clusters`` their averages."""
     history, sim = world.history, world.sim
     stride = 1 + len(history.at) // POINTS
     places = range(0, len(history.at), stride)
@@ -66,7 +66,7 @@ def _short(value: float) -> float:
 def _means(
     brokers: Mapping[str, Broker], names: Sequence[str], what: str, per: str, at: Sequence[float], places: Sequence[int]
 ) -> list[float | None]:
-    """Divide sums over the ten seconds before each moment."""
+    """Return the mean of ``what`` per ``per`` over the ten seconds before each time."""
     found: list[float | None] = []
     for i in places:
         window = slice(max(0, int(at[i]) - LOOK_S), int(at[i]))
@@ -109,7 +109,7 @@ def _sessions(number: str, title: str, counts: Mapping[str, int], caption: str) 
 
 
 def local_figures(rows: Sequence[Row], _: Any) -> list[Figure | Table]:
-    """Show Figures 5.3 to 5.15 of the first seed, and its numbers beside the published ones."""
+    """Return Figures 5.3 to 5.15 of the first seed, and its numbers beside the published ones."""
     first: Any = rows[0]
     curves = first[SERIES]
     joined = [s for s in curves["sessions"] if s[3] == "input" and s[0] <= 1065]
@@ -145,7 +145,7 @@ def _upright(what: str, at: float) -> Mark:
 
 
 def _accuracy(curves: Any, number: str, title: str, place: int) -> Figure:
-    """Plot measured against estimated; points on the line were estimated exactly."""
+    """Return a plot of measured against estimated values; points on the line are exact estimates."""
     series = []
     for side in ("offloader", "acceptor"):
         mine = [e for e in curves["estimates"] if e[0] == side]
@@ -156,7 +156,7 @@ def _accuracy(curves: Any, number: str, title: str, place: int) -> Figure:
 
 
 def global_figures(rows: Sequence[Row], _: Any) -> list[Figure | Table]:
-    """Show Figures 5.17 to 5.22 of the first seed."""
+    """Return Figures 5.17 to 5.22 of the first seed."""
     first: Any = rows[0]
     curves = first[SERIES]
     when = marks(PADRES_GLOBAL, "last_move_before_change_s", "last_move_after_change_s", along="x")

@@ -1,4 +1,4 @@
-"""Brokers live on Spark: real quotes, all subscriptions join one broker, it sheds them, and every delivery is as it must be."""
+"""Brokers on Spark with real quotes: all subscriptions join one broker, which moves them; deliveries equal a plain match."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from evenflow.experiments.settings import setting
 
 @dataclass(frozen=True)
 class LiveSettings:
-    """What `padres-live` can be told."""
+    """The settings of `padres-live`."""
 
     subscriptions: int = setting(100_000, "subscriptions, all of which join one broker", low=1, high=2_000_000)
     brokers: int = setting(8, "edge brokers, each a lane", low=2, high=64)
@@ -32,8 +32,8 @@ class LiveSettings:
 
 
 def run(settings: LiveSettings, seed: int, trace: TraceWriter | None) -> Mapping[str, object]:
-    """Run the federation once, and compare its deliveries with a plain match of the same publications."""
-    from evenflow.experiments.brokers.live_trial import live  # noqa: PLC0415 - Spark is loaded by who needs it
+    """Run the brokers once, and compare their deliveries with a plain match of the same publications."""
+    from evenflow.experiments.brokers.live_trial import live  # noqa: PLC0415 - loads Spark only when needed
 
     found = live(
         seed,
@@ -54,14 +54,14 @@ def run(settings: LiveSettings, seed: int, trace: TraceWriter | None) -> Mapping
 
 
 def generated_quotes(seed: int) -> pa.Table:
-    """Give quotes of a random walk, day after day."""
+    """Return quotes of a random walk, in order of days."""
     table = quotes(seed, days=100)
     day = np.tile(np.arange(100), table.num_rows // 100)
     return table.take(pa.array(np.argsort(day, kind="stable")))
 
 
 def figures(rows: Sequence[Row], _: Any) -> list[Figure]:
-    """Show the brokers' input utilisation batch by batch."""
+    """Return a figure of the brokers' input utilisation by batch."""
     first: Any = rows[0]
     curves = [Series(name, list(range(len(values))), values) for name, values in first[SERIES].items()]
     caption = "Measured rate times measured matching delay, since the last move, at most over eight batches."

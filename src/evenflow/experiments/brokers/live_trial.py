@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 TICKERS = ("AAPL", "FB", "GOOG", "IBM", "MSFT")
 ENTRY = "B1.1"
 DETECTION_S = 30.0  # the middle of the published detection interval
-LAST = 10  # batches over which the end is judged: one batch of a lane is milliseconds, and noisy
-TURNS = 4  # batches with which the delay of one publication is measured
+LAST = 10  # batches over which the end is judged: a single batch of a lane takes milliseconds and is noisy
+TURNS = 4  # batches for measuring the matching delay
 
 
 def real_quotes() -> pa.Table:
-    """Give the daily quotes of the package bokeh_sampledata in the order of their days; a series is a ticker in a year."""
+    """Return the daily quotes of the package bokeh_sampledata in the order of their days; a series is a ticker in a year."""
     try:
         stocks = importlib.import_module("bokeh_sampledata.stocks")
     except ImportError:
@@ -53,13 +53,13 @@ def real_quotes() -> pa.Table:
 
 
 def shuffled(market: pa.Table, seed: int) -> pa.Table:
-    """Put quotes into a random order and give them numbers: every batch then has some of each symbol."""
+    """Return the quotes in random order with numbers, so that every batch has some of each symbol."""
     order = np.random.default_rng([seed, 7]).permutation(market.num_rows)
     return market.take(pa.array(order)).append_column("number", pa.array(np.arange(market.num_rows)))
 
 
 def draw(market: pa.Table, count: int, chance: random.Random) -> list[str]:
-    """Draw subscriptions from the templates, each with the values of a random quote, rounded as people would."""
+    """Draw subscriptions from the templates, each with the values of a random quote, rounded."""
     columns = {name: market.column(name).to_pylist() for name in ("symbol", "high", "low", "volume")}
     weights, texts = zip(*TEXTS, strict=True)
     chosen = chance.choices(texts, weights, k=count)
@@ -74,7 +74,7 @@ def draw(market: pa.Table, count: int, chance: random.Random) -> list[str]:
 
 
 def rounded(value: float) -> int:
-    """Round to one digit, or to one and a half.
+    """Round to one digit, or to half of the next one.
 
     Examples
     --------
@@ -87,9 +87,9 @@ def rounded(value: float) -> int:
 
 @dataclass
 class Trial:
-    """What the trial needs to know beside the federation: the truth, and how fast publications come."""
+    """The brokers of the trial, its files, and the comparison with a plain match."""
 
-    federation: Brokers
+    live_brokers: Brokers
     rules: Path
     incoming: Path
     market: pa.Table
@@ -106,12 +106,12 @@ class Trial:
         wanted = np.sort(pairs_of(part.column("number"), index, part))
         got = np.sort(self.delivered(number))
         self.deliveries += len(got)
-        same = np.array_equal(got, wanted)  # there are many, and to count them one by one takes long
+        same = np.array_equal(got, wanted)  # a full comparison of many deliveries takes long
         self.compared += Comparison(len(wanted)) if same else compare(wanted.tolist(), got.tolist())
 
     def delivered(self, number: int) -> Any:
-        """Read what a batch delivered, one number for each publication and subscriber."""
-        folder = self.federation.place / "batches" / f"batch={number}" / f"kind={DELIVERY}"
+        """Return what a batch delivered, one number for each publication and subscriber."""
+        folder = self.live_brokers.place / "batches" / f"batch={number}" / f"kind={DELIVERY}"
         found = [np.zeros(0, dtype=np.int64)]
         for file in sorted(folder.glob("**/*.parquet")):
             table = pq.ParquetFile(file).read(columns=["number", "matches"]).combine_chunks()
@@ -120,12 +120,12 @@ class Trial:
 
 
 def part_of(market: pa.Table, number: int, rows: int) -> pa.Table:
-    """Give the publications of a batch; after the last full batch of quotes comes the first."""
+    """Return the publications of a batch; after the last full batch of quotes the first one follows."""
     return market.slice(number * rows % max(1, market.num_rows - rows), rows)
 
 
 def pairs_of(numbers: pa.ChunkedArray, index: Index, events: pa.Table) -> Any:
-    """Match all subscriptions with one index."""
+    """Return the matches of all subscriptions in one index."""
     return _pairs(numbers, index.match(events).lists())
 
 
@@ -137,9 +137,9 @@ def _pairs(numbers: pa.ChunkedArray, lists: pa.ListArray) -> Any:
 
 
 def delay_of(session: SparkSession, rules: Path, parts: list[pa.Table], place: Path) -> float:
-    """Measure on a lane what one publication costs a broker that has all subscriptions, seconds.
+    """Return the matching delay in seconds of a broker that has all subscriptions.
 
-    A federation of one broker, which nobody relieves, takes some batches; the first is to warm up.
+    A single broker takes some batches; the first one is a warm-up.
     """
     incoming = place / "in"
     incoming.mkdir(parents=True)
@@ -185,9 +185,9 @@ def live(
     Parameters
     ----------
     rows, batch_s
-        Publications of a batch, and how many seconds of the thesis it stands for; this is the ``time_scale``.
+        Publications of a batch, and the seconds of the thesis that it represents; they set the ``time_scale``.
     overload
-        Publications come so much faster than one broker with all subscriptions could match them.
+        How much faster publications arrive than one broker with all subscriptions can match them.
     changes
         Subscriptions that join, and that leave, before every fifth batch.
     market
@@ -214,13 +214,13 @@ def live(
             if trace is not None:
                 trace(record)
 
-        federation = brokers(
+        live_brokers = brokers(
             stream, rules, count, clusters, place=place / "run", entry=ENTRY, trace=note, seed=seed,
             settings=None if balancer == "none" else published, time_scale=rows / rate / batch_s,
             clock=lambda seen: seen / rate,
         )  # fmt: skip
-        trial = Trial(federation, rules, incoming, market, LiveIndex(rules))
-        query = federation.start()
+        trial = Trial(live_brokers, rules, incoming, market, LiveIndex(rules))
+        query = live_brokers.start()
         try:
             changed = _flow(trial, query.processAllAvailable, texts, chance, batches, rows, changes)
         finally:
@@ -239,7 +239,7 @@ def _flow(
     rows: int,
     changes: int,
 ) -> dict[str, int]:
-    """Publish batch after batch, while subscriptions come and go."""
+    """Publish all batches while subscriptions join and leave."""
     present, following = list(range(len(texts))), len(texts)
     added = removed = 0
     for number in range(batches):
@@ -256,23 +256,23 @@ def _flow(
 
 
 def findings(trial: Trial, records: list[Mapping[str, Any]], batch_s: float) -> dict[str, Any]:
-    """Count what the trial must show."""
-    federation, compared = trial.federation, trial.compared.judged("padres-live")
-    curve = [ratios[ENTRY] for ratios in federation.history]
-    higher = (federation.settings or BrokerSettings()).higher
+    """Return the results of the trial."""
+    live_brokers, compared = trial.live_brokers, trial.compared.judged("padres-live")
+    curve = [ratios[ENTRY] for ratios in live_brokers.history]
+    higher = (live_brokers.settings or BrokerSettings()).higher
     over = [n for n, ratio in enumerate(curve) if ratio > higher]
     relieved = next((n for n in range(over[0] if over else 0, len(curve)) if curve[n] <= higher), None)
-    last = federation.history[-LAST:]
-    end = {name: sum(ratios[name] for ratios in last) / len(last) for name in federation.edges}
+    last = live_brokers.history[-LAST:]
+    end = {name: sum(ratios[name] for ratios in last) / len(last) for name in live_brokers.edges}
     sessions = [r for r in records if r["kind"] == "broker_session"]
     moves = [s for s in sessions if s["moved"]]
-    cluster_of = federation.cluster_of
+    cluster_of = live_brokers.cluster_of
     estimates = [r for r in records if r["kind"] == "estimate"]
     errors = [100.0 * abs(e["expected"]["input"] - e["measured"]["input"]) for e in estimates]
     return {
-        "subscribers": len(federation.where),
-        "distinct": len(federation.catalogue),
-        "publications": federation.published,
+        "subscribers": len(live_brokers.where),
+        "distinct": len(live_brokers.catalogue),
+        "publications": live_brokers.published,
         "deliveries": trial.deliveries,
         "differing": compared.differing,
         "equal": compared.equal,
@@ -281,13 +281,13 @@ def findings(trial: Trial, records: list[Mapping[str, Any]], batch_s: float) -> 
         "entry_max_input": max(curve),
         "spread_end": max(end.values()) - min(end.values()),
         "input_end": end,
-        "shares": {name: sum(where == name for where in federation.where.values()) for name in federation.edges},
+        "shares": {name: sum(where == name for where in live_brokers.where.values()) for name in live_brokers.edges},
         "sessions": len(sessions),
         "moved": sum(s["moved"] for s in moves),
         "cross_cluster": sum(cluster_of[s["giver"]] != cluster_of[s["taker"]] for s in moves),
         "estimates": len(estimates),
         "estimation_error_points": sum(errors) / len(errors) if errors else None,
-        "messages": federation.mailbox.messages,
-        "faults": len(federation.subscriptions.faults),
-        "curves": {name: [round(r[name], 4) for r in federation.history] for name in federation.edges},
+        "messages": live_brokers.mailbox.messages,
+        "faults": len(live_brokers.subscriptions.faults),
+        "curves": {name: [round(r[name], 4) for r in live_brokers.history] for name in live_brokers.edges},
     }

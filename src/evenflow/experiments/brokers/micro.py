@@ -53,7 +53,7 @@ KEPT = (
 
 @dataclass(frozen=True)
 class MicroSettings(PadresSettings):
-    """What `padres-micro` can be told."""
+    """The settings of `padres-micro`."""
 
     study: Literal[
         "subscribers", "zero-traffic", "edge-brokers", "press-samples", "local-threshold",
@@ -94,7 +94,7 @@ def _values(settings: MicroSettings, study: str) -> list[float]:
 def kept_point(
     settings: MicroSettings, study: str, value: float, seed: int, trace: TraceWriter | None
 ) -> dict[str, Any]:
-    """Run one point, or take it from where an earlier run with the same settings kept it."""
+    """Return one point: the one that an earlier run with the same settings kept, or a new one."""
     if settings.keep is None:
         return point(settings, study, value, seed, trace)
     same = {**asdict(settings), "keep": None, "study": study, "all": False, "values": ""}
@@ -107,12 +107,12 @@ def kept_point(
     file.parent.mkdir(parents=True, exist_ok=True)
     hidden = file.with_suffix(".new")
     hidden.write_text(json.dumps(found))
-    hidden.rename(file)  # whole or not at all: a broken run leaves nothing half-written
+    hidden.rename(file)  # atomic: an interrupted run leaves no half-written file
     return found
 
 
 def point(settings: MicroSettings, study: str, value: float, seed: int, trace: TraceWriter | None) -> dict[str, Any]:
-    """Run the federation with one value of one variable."""
+    """Run the brokers with one value of one variable."""
     build = GLOBAL_WORLDS.get(study)
     world = build(settings, value, seed, trace) if build else _local(settings, study, value, seed, trace)
     world.run()
@@ -171,7 +171,7 @@ GLOBAL_WORLDS: Mapping[str, Callable[[MicroSettings, float, int, TraceWriter | N
 
 
 def averaged(rows: Sequence[Row], study: str) -> list[dict[str, Any]]:
-    """Average the points of all seeds, as the thesis does with three."""
+    """Return the points averaged over all seeds, as the thesis does with three."""
     columns: list[list[Any]] = [list(ps) for ps in zip(*(row[SERIES][study] for row in rows), strict=True)]  # type: ignore[index]
     found = []
     for same in columns:
@@ -187,7 +187,7 @@ def averaged(rows: Sequence[Row], study: str) -> list[dict[str, Any]]:
 
 
 def micro_figures(rows: Sequence[Row], _: Any) -> list[Figure | Table]:
-    """Show each study's figures by number, and whether each published conclusion holds."""
+    """Return each study's figures by number, and a table of whether the published conclusions hold."""
     parts: list[Figure | Table] = []
     verdicts: list[list[object]] = []
     for study in rows[0][SERIES]:  # type: ignore[attr-defined]

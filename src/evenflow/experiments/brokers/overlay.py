@@ -1,7 +1,7 @@
-"""A federation in virtual time: brokers with queues, an overlay that routes by content, and the balancing actors.
+"""Simulates linked brokers in virtual time: their queues, routing by content, and the balancing actors.
 
-The data path is brought up to date whenever an actor looks (see `broker`); `control` carries what controls,
-`service` serves the subscribers.
+The queues (`data_path`) are simulated up to the present whenever an actor needs a load; `control_messages` delivers
+the messages between brokers, `service` those of subscribers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOOK_S = 0.25  # how often a sampling broker's matches are handed to PRESS
 
 
 class BrokerSpec(NamedTuple):
-    """One broker of a federation; a head has no ``head``."""
+    """One simulated broker; a head has no ``head``."""
 
     name: str
     cluster: str
@@ -37,18 +37,18 @@ class BrokerSpec(NamedTuple):
 
 
 class Overlay(Simulation):
-    """Runs a federation.
+    """Simulates an overlay of brokers.
 
     Parameters
     ----------
     seed, trace, network
-        As for every simulation; faults apply to every hop of what controls.
+        As for every simulation; faults apply to every hop of control messages.
     specs
-        The brokers; the head of the first is where publishers are.
+        The brokers; publishers connect to the first head.
     links
         Pairs of heads that are connected.
     catalogue
-        Holds the numbers of all data subscriptions; those of control are added behind them.
+        The numbers of all data subscriptions; control subscriptions get higher ones.
     kinds
         For each kind of publication the data subscriptions it matches.
     seconds
@@ -101,7 +101,7 @@ class Overlay(Simulation):
         self._fed, self._advanced = 0, -1.0
 
     def _downward(self) -> list[str]:
-        """Order the brokers away from the publishers, and tell each head who is further away."""
+        """Return the brokers by distance from the publishers, and tell each head which are farther away."""
         order, seen = [self.source], {self.source}
         for name in order:
             broker = self.brokers[name]
@@ -116,29 +116,29 @@ class Overlay(Simulation):
     # -- building -------------------------------------------------------------------------------
 
     def publish(self, times: Sequence[float], kinds: Sequence[int]) -> None:
-        """Let publications be sent to the source's head: their times, ascending, and their kinds."""
+        """Set the publications that reach the publishers' head: their times, ascending, and their kinds."""
         self._feed = (times, kinds)
         self.service.publish(times, kinds)
 
     def start(self, actors: Mapping[str, Callable[[], Actor]]) -> None:
-        """Advertise and subscribe what controls, then start the balancing actors."""
+        """Send the control subscriptions, then start the balancing actors."""
         for name in self.order:
             self.control.announce(name)
         for name, build in actors.items():
             self.add(name, lambda build=build, name=name: Measuring(self, name, build()))  # type: ignore[misc]
 
     def advertise(self, name: str, text: str) -> None:
-        """Let a publisher at the source's head advertise."""
+        """Add a publisher's advertisement at the publishers' head."""
         self.control.advertise(self.source, name, text)
 
     def join(self, name: str, key: int, broker: str) -> None:
-        """Let a new subscriber come to a broker."""
+        """Add a new subscriber at a broker."""
         self.service.join(name, key, broker)
 
     # -- the data path --------------------------------------------------------------------------
 
     def advance(self, now: float) -> None:
-        """Bring every queue up to now, the ones near the publishers first."""
+        """Simulate every queue up to ``now``, starting near the publishers."""
         if now <= self._advanced:
             return
         self._advanced = now
@@ -157,7 +157,7 @@ class Overlay(Simulation):
     # -- faults ---------------------------------------------------------------------------------
 
     def fail(self, name: str) -> None:
-        """Crash an edge broker: its queues, its tables and its actor are gone; its subscribers notice."""
+        """Crash an edge broker: it loses its queues, tables and actor, and its subscribers notice."""
         self.advance(self.now)
         broker, head = self.brokers[name], self.specs[name].head
         assert head is not None, "heads do not crash here"
@@ -187,7 +187,7 @@ class Overlay(Simulation):
             self.restart(name)
 
     def partition(self, inside: Iterable[str], until: float) -> None:
-        """Cut the links between some brokers and the others: what controls is lost, data waits."""
+        """Cut the links between some brokers and the others: control messages are lost, data waits."""
         names = frozenset(inside)
         self.network.partitions.append(Partition(names, until))
         self.advance(self.now)
@@ -197,7 +197,7 @@ class Overlay(Simulation):
                 broker.free = max(broker.free, until)
 
     def cut_until(self) -> float:
-        """Say when the last cut heals; in the past if there is none."""
+        """Return when the last partition heals; a past time if there is none."""
         return max((cut.until for cut in self.network.partitions), default=0.0)
 
     # -- messages -------------------------------------------------------------------------------
@@ -212,20 +212,20 @@ class Overlay(Simulation):
             self.control.publish(sender, to, message)
 
     def tell(self, name: str, event: object) -> None:
-        """Hand an event to an actor at once, ahead of all that waits."""
+        """Hand an event to an actor immediately."""
         cell = self.cells[name]
         if cell.actor is not None:
             self._obey(cell, cell.actor.handle(event, self.now))
 
 
 class Measuring:
-    """Measures a broker before each event that its actor handles, and shows a sampling actor what was matched."""
+    """Measures a broker before each event of its actor, and gives a sampling actor the matched publications."""
 
     def __init__(self, overlay: Overlay, name: str, actor: Any) -> None:
         self.overlay, self.name, self.actor = overlay, name, actor
 
     def handle(self, event: Any, now: float) -> list[Any]:
-        """Measure, then hand the event on."""
+        """Measure the broker, then hand the event to its actor."""
         overlay, broker = self.overlay, self.overlay.brokers[self.name]
         if event is LOOK:
             return self._look(now)

@@ -30,7 +30,7 @@ EQUAL = (500, 64, 3)  # the edge brokers of section 5.3.2.1
 
 @dataclass(frozen=True)
 class GlobalSettings(PadresSettings):
-    """What `padres-global` can be told."""
+    """The settings of `padres-global`."""
 
     zero_traffic: float = setting(0.2, "share of subscriptions that match nothing", low=0.0, high=1.0)
     seconds: float = setting(12_000.0, "virtual seconds", low=200.0, high=50_000.0)
@@ -41,7 +41,7 @@ class GlobalSettings(PadresSettings):
 
 
 def specs_of(settings: GlobalSettings) -> tuple[list[BrokerSpec], list[tuple[str, str]]]:
-    """Lay the clusters out: one head with two edge brokers each."""
+    """Return the brokers and links of the clusters: one head with two edge brokers each."""
     heads = [f"B{number}0" for number in range(1, settings.clusters + 1)]
     table = STAR if settings.topology == "star" else UNEQUAL
     equal = settings.equal or settings.clusters != 4
@@ -66,7 +66,7 @@ def run(settings: GlobalSettings, seed: int, trace: TraceWriter | None) -> Mappi
 
 
 def cluster_fields(world: BrokerWorld) -> dict[str, Any]:
-    """Give what is said about whole clusters: averages over their edge brokers before the change and at the end."""
+    """Return the results by cluster: averages over their edge brokers before the change and at the end."""
     settings, history = world.settings, world.history
     clusters = list(dict.fromkeys(spec.cluster for spec in world.specs))
     edges = {cluster: [s.name for s in world.specs if s.head == cluster] for cluster in clusters}
@@ -106,7 +106,7 @@ def cluster_fields(world: BrokerWorld) -> dict[str, Any]:
 
 
 def falls(values: Sequence[float], slack: float = 0.03) -> bool:
-    """Tell whether values fall from first to last, but for a little.
+    """Return whether values fall from first to last, with some slack.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def falls(values: Sequence[float], slack: float = 0.03) -> bool:
 
 
 def open_sessions(world: BrokerWorld) -> int:
-    """Count the heads that are in a session at the end."""
+    """Return how many heads are in a session at the end."""
     cells = (world.sim.cells.get(spec.name) for spec in world.specs if not spec.head)
     actors: list[Any] = [cell.actor for cell in cells if cell is not None and cell.actor is not None]
     return sum(actor.actor.partner is not None for actor in actors)

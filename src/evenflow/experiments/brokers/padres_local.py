@@ -27,7 +27,7 @@ SPECS = (  # Table 5.3
 
 @dataclass(frozen=True)
 class LocalSettings(PadresSettings):
-    """What `padres-local` can be told."""
+    """The settings of `padres-local`."""
 
     workload: str | None = setting(None, "a workload file (section 5.1), instead of Table 5.3 and drawn publishers")
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 SYMBOLS = tuple(f"S{number:02}" for number in range(40))
 
 
-SILENT = tuple(f"Z{number:02}" for number in range(10))  # symbols that nobody publishes
+SILENT = tuple(f"Z{number:02}" for number in range(10))  # symbols without a publisher
 
 
 DAYS = 1300

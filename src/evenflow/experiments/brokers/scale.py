@@ -1,7 +1,7 @@
-"""Brokers at a large scale: a thousand brokers, a million subscribers, rates instead of single publications, the same actors.
+"""Brokers at a large scale: a thousand brokers and a million subscribers, with rates instead of single publications.
 
-Every broker's load follows from which subscriptions it serves: the rate of the quotes that some subscription wants,
-a matching delay by number and speed, and the output that subscribers cause. PRESS draws its sample from those quotes.
+The actors are the same as elsewhere. A broker's load is computed from the subscriptions that it serves: the rate of the
+quotes that match any of them, the matching delay of its subscriptions, and the output to its subscribers.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from evenflow.subscriptions.matching import Index
 
 Floats = npt.NDArray[np.float64]
 SPEEDS = ((500, 12.0), (1000, 20.0), (2000, 40.0))  # MHz and Mbit/s of the brokers, drawn
-STEP_S = 10.0  # subscribers join, and the brokers are looked at, every so often
+STEP_S = 10.0  # seconds between two steps, in which subscribers join and brokers act
 
 
 @dataclass(frozen=True)
 class ScaleSettings:
-    """What `padres-scale` can be told."""
+    """The settings of `padres-scale`."""
 
     brokers: int = setting(1000, "edge brokers", low=2, high=10_000)
     clusters: int = setting(100, "clusters, in a chain", low=1, high=2000)
@@ -54,7 +54,7 @@ class ScaleSettings:
 
 @dataclass
 class ScaleMarket:
-    """What is published and what can be subscribed to.
+    """The publications, and the subscriptions to choose from.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class ScaleMarket:
 
     @classmethod
     def of(cls, settings: ScaleSettings, seed: int) -> ScaleMarket:
-        """Draw quotes, and lay out every subscription of Table 5.1 with a few values for each stock."""
+        """Draw quotes, and make every subscription of Table 5.1 with a few values for each stock."""
         names = [f"S{n:02}" for n in range(settings.symbols)]
         table = quotes(seed, names, 40)
         chance = np.random.default_rng([seed, 3])
@@ -105,7 +105,7 @@ class ScaleMarket:
 
 
 class Site:
-    """One broker's load, from rates; computed anew when its subscribers changed."""
+    """One broker's load, computed from rates whenever its subscribers change."""
 
     def __init__(self, market: ScaleMarket, actor: EdgeBroker, mhz: float, mbps: float, model: BrokerModel) -> None:
         self.market, self.actor, self.mhz, self.model = market, actor, mhz, model
@@ -116,7 +116,7 @@ class Site:
         self._chosen: Floats = np.zeros(len(market.rates))
 
     def load(self) -> Load:
-        """Give the load; Eq. 3.1 to 3.3 and 4.11."""
+        """Return the load (Eq. 3.1 to 3.3 and 4.11)."""
         subscribers, model = self.actor.subscribers, self.model
         if self._known is None or subscribers.version != self._version:
             self._version = subscribers.version
@@ -134,7 +134,7 @@ class Site:
         return self._known
 
     def sample(self, chance: np.random.Generator, number: int) -> list[tuple[int, ...]]:
-        """Draw publications that reach the broker."""
+        """Draw a sample of the publications that reach the broker."""
         self.load()
         total = self._chosen.sum()
         if not total:
@@ -144,7 +144,7 @@ class Site:
 
 
 class Scale:
-    """One federation."""
+    """One run of `padres-scale`."""
 
     def __init__(self, settings: ScaleSettings, seed: int, trace: TraceWriter | None) -> None:
         self.settings, self.trace = settings, trace
@@ -154,7 +154,7 @@ class Scale:
         self.sessions: list[Mapping[str, Any]] = []
         self.global_sessions = 0
         balancing = PadresSettings(balancer="even").broker_settings()
-        # Large differences matter here, not the last per cent; and a cluster that knew all others would cost the square.
+        # Only large differences matter here; and the cost of heads that know all others grows with the square of the clusters.
         self.balancing = replace(balancing, calm_s=0.0, far=False)
         model = BrokerModel()
         self.mailbox = self._mailbox()
@@ -195,7 +195,7 @@ class Scale:
             self.trace(record)
 
     def run(self) -> dict[str, Any]:
-        """Let subscribers join at brokers that they like unevenly, and the brokers balance."""
+        """Let subscribers join brokers unevenly while the brokers balance; return the results."""
         settings, mailbox = self.settings, self.mailbox
         begun = time.process_time()
         mailbox.start()
@@ -255,7 +255,7 @@ class Scale:
 
 
 def run(settings: ScaleSettings, seed: int, trace: TraceWriter | None) -> Mapping[str, object]:
-    """Run the sizes that were asked for; the row is that of the last one."""
+    """Run every size; the results are those of the last one."""
     curve, found = [], dict[str, Any]()
     for part in [float(word) for word in settings.sizes.split(",")]:
         sized = replace(
@@ -264,7 +264,7 @@ def run(settings: ScaleSettings, seed: int, trace: TraceWriter | None) -> Mappin
             clusters=max(1, round(settings.clusters * part)),
             subscribers=max(1, round(settings.subscribers * part)),
         )
-        gc.disable()  # it would look at a million subscribers again and again, and they make no rings
+        gc.disable()  # a million subscribers without cycles: collecting would only cost time
         try:
             found = Scale(sized, seed, trace).run()
         finally:
@@ -274,7 +274,7 @@ def run(settings: ScaleSettings, seed: int, trace: TraceWriter | None) -> Mappin
 
 
 def figures(rows: Sequence[Row], _: Any) -> list[Figure]:
-    """Show how the cost grows with the size."""
+    """Return a figure of the cost by size."""
     first: Any = rows[0]
     sizes = [point["brokers"] for point in first[SERIES]]
     cost = Series("CPU seconds", sizes, [point["cpu_s"] for point in first[SERIES]])

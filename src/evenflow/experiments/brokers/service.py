@@ -1,8 +1,7 @@
-"""Serves subscribers: who is served where since when, how they join, leave and move, and what is replayed to them.
+"""Serves the simulated subscribers: which broker serves whom, joining, leaving, moving, and replays.
 
-The promise: from the moment a subscriber's first path is set, every publication that matches reaches it.
-A broker that stops serving it, on request or by a crash, says how far it had come (or is known to have come),
-and the source's head replays the rest through the new home once that one's own path is set.
+Once a subscriber's first path is set up, every matching publication reaches it. When a broker stops serving it, on
+request or by a crash, the publishers' head replays what this broker had not matched, through the new broker.
 """
 
 from __future__ import annotations
@@ -22,39 +21,41 @@ if TYPE_CHECKING:
     from evenflow.experiments.brokers.overlay import Overlay
 
 IntArray = npt.NDArray[np.int64]
-SETTLE_S = 1.0  # a moved subscriber's path is set up by then, whatever way it takes
-LOWER = 0.9  # the lower overload threshold, above which nobody is sent to a broker
-BROKEN_S = 2.0  # after which a subscriber knows that its broker crashed
+SETTLE_S = 1.0  # the path of a new subscription is set up after this time
+LOWER = 0.9  # no subscriber is redirected to a broker above this ratio
+BROKEN_S = 2.0  # a subscriber notices a crash after this time
 
 
 class ServicePeriod(NamedTuple):
-    """A subscriber was served by a broker from one place of the broker's stream to another."""
+    """A broker served a subscriber, from one position of its matched publications to another."""
 
     subscriber: str
     key: int
     broker: str
-    first: int  # places in the broker's list of matched publications
+    first: int  # positions in the broker's list of matched publications
     last: int | None
     since: float = 0.0
     until: float | None = None
-    path: int = -1  # the source's first order number after the subscription had reached it
+    path: int = -1  # the first sequence number after the subscription reached the publishers' head
 
 
 class Replay(NamedTuple):
-    """A subscriber was given what the source had published after one order number up to another."""
+    """A subscriber received the publications after one sequence number up to another."""
 
     subscriber: str
     key: int
     after: int
     until: int
     at: float = 0.0
-    owed_since: float = 0.0  # when the gap opened; until it is filled the subscriber forgets no number
+    owed_since: float = 0.0  # since when; until the replay the subscriber keeps single numbers
 
 
 def kinds_of(kinds: Sequence[tuple[int, ...]], keys: int) -> list[IntArray]:
-    """Turn the matches round: for each subscription the kinds of publication that match it."""
+    """Return for each subscription the kinds of publication that match it."""
     lengths = np.fromiter(map(len, kinds), dtype=np.int64, count=len(kinds))
-    flat = np.fromiter((key for found in kinds for key in found), dtype=np.int64, count=int(lengths.sum()))
+    flat = np.fromiter(
+        (key for keys_of_kind in kinds for key in keys_of_kind), dtype=np.int64, count=int(lengths.sum())
+    )
     order = np.argsort(flat, kind="stable")
     bounds = np.searchsorted(flat[order], np.arange(keys + 1))
     owner = np.repeat(np.arange(len(kinds)), lengths)[order]
@@ -62,12 +63,12 @@ def kinds_of(kinds: Sequence[tuple[int, ...]], keys: int) -> list[IntArray]:
 
 
 class Service:
-    """The subscribers of a federation.
+    """The subscribers of a simulated overlay.
 
     Parameters
     ----------
     overlay
-        The federation that it belongs to.
+        The simulated brokers.
     kinds, keys
         For each kind of publication the data subscriptions it matches, and how many of these there are.
     move_s
@@ -92,16 +93,16 @@ class Service:
         self._batch: tuple[tuple[str, int], npt.NDArray[np.bool_]] = (("", 0), np.zeros(0, dtype=bool))
 
     def publish(self, times: Sequence[float], kinds: Sequence[int]) -> None:
-        """Take note of what will be published."""
+        """Set what will be published."""
         self._times, self._which = np.array(times), np.array(kinds, dtype=np.int64)
 
     @property
     def published(self) -> int:
-        """How many publications there are in the whole run."""
+        """The number of publications in the whole run."""
         return len(self._times)
 
     def orders_of(self, key: int) -> IntArray:
-        """Give the order numbers of all publications that match a subscription, ascending."""
+        """Return the sequence numbers of all publications that match a subscription, ascending."""
         known = self._orders.get(key)
         if known is None:
             mask = np.zeros(self._kinds + 1, dtype=bool)
@@ -112,7 +113,7 @@ class Service:
     # -- orders and answers ---------------------------------------------------------------------
 
     def order(self, sender: str, to: str, message: object) -> None:
-        """Send a broker's message to a subscriber, over their connection."""
+        """Send a broker's message to a subscriber."""
         overlay = self.overlay
         leaves = overlay.brokers[sender].charge(overlay.now, 1)
         if isinstance(message, m.MoveOrder):
@@ -122,10 +123,10 @@ class Service:
             overlay.at(leaves + delay, lambda: overlay.deliver(to, Received(sender, message)))
 
     def hear(self, sender: str, broker: str, message: object) -> None:
-        """Let a broker hear its subscriber."""
+        """Deliver a subscriber's message to a broker."""
         overlay = self.overlay
         if broker in overlay.down:
-            if isinstance(message, m.Subscribe):  # nobody answers: the same as a broken connection
+            if isinstance(message, m.Subscribe):  # no answer: the same as a broken connection
                 overlay.at(overlay.now + BROKEN_S, lambda: self._find_home(sender, broker))
             return
         overlay.advance(overlay.now)
@@ -140,7 +141,7 @@ class Service:
     # -- joining and leaving --------------------------------------------------------------------
 
     def join(self, name: str, key: int, broker: str) -> None:
-        """Let a new subscriber come to a broker; a head sends it on (section 3.2)."""
+        """Add a new subscriber at a broker; a head redirects it (section 3.2)."""
         if self.overlay.specs[broker].head is None:
             broker = self._edge_of(broker)
         subscriber = Subscriber(key)
@@ -149,7 +150,7 @@ class Service:
         self.overlay.deliver(name, Connect(broker))
 
     def _edge_of(self, head: str) -> str:
-        """Choose a random edge broker of a head that is not overloaded, or any if all are."""
+        """Return a random edge broker of a head that is not overloaded, or any if all are."""
         overlay = self.overlay
         edges = [name for name, spec in overlay.specs.items() if spec.head == head and name not in overlay.down]
         able = [name for name in edges if not overlay.brokers[name].measure(overlay.now).above(LOWER)]
@@ -168,11 +169,11 @@ class Service:
         overlay.control.spread(name, overlay.control.routing[name].subscribe(key, CLIENTS))
 
     def _path_set(self, subscriber: str, name: str, since: float) -> None:
-        """Promise what is published from now on; behind a cut the subscription waits, and so does the promise."""
+        """Note that the path is set up; across a partition that is after it heals."""
         overlay = self.overlay
         period = self.periods.get((subscriber, name))
         if period is None or period.since != since:
-            return  # it left, and perhaps came back
+            return  # it left, and possibly came back
         cut = overlay.cut_until()
         if cut > overlay.now:
             overlay.at(cut + SETTLE_S, lambda: self._path_set(subscriber, name, since))
@@ -199,7 +200,7 @@ class Service:
         """Unsubscribe after the broker's queuing and matching delays (section 3.4.2), or at once.
 
         The delays are those of the message that was matched last, so with a growing backlog they are too short;
-        what the broker had not matched by then is replayed.
+        what the broker has not matched by then is replayed.
         """
         overlay = self.overlay
         broker = overlay.brokers[command.broker]
@@ -211,13 +212,13 @@ class Service:
         self.overlay.advance(self.overlay.now)
         actor = self.overlay.subscriber_of[subscriber]
         if name == actor.home or (actor.moving and actor.moving[1] == name):
-            return  # it came back before it had left
+            return  # it came back in the meantime
         self.overlay.post(subscriber, name, m.Unsubscribe())
 
     # -- crashes --------------------------------------------------------------------------------
 
     def abandon(self, name: str) -> None:
-        """Let a broker's subscribers notice that it crashed."""
+        """Let the subscribers of a crashed broker notice the crash."""
         overlay = self.overlay
         broker = overlay.brokers[name]
         for subscriber, place in [pair for pair in self.periods if pair[1] == name]:
@@ -232,15 +233,15 @@ class Service:
         broker.resize()
 
     def _reconnect(self, subscriber: str, period: ServicePeriod) -> None:
-        """Find a new home for a subscriber whose broker crashed; the source replays what it missed."""
+        """Find a new broker for a subscriber whose broker crashed, and replay what it missed."""
         self._find_home(subscriber, period.broker)
-        if period.path >= 0:  # otherwise nothing had been promised yet
+        if period.path >= 0:  # otherwise no path was set up yet
             after = self.overlay.brokers[period.broker].popped[period.last - 1] if period.last else -1
             assert period.until is not None
             self._replay_home(subscriber, period.key, max(after, period.path - 1), period.until)
 
     def _find_home(self, subscriber: str, broken: str) -> None:
-        """Tell a subscriber that a broker is gone, and redirect it to a random other one if it has none left."""
+        """Tell a subscriber that a broker crashed, and redirect it to a random one if no other serves it."""
         overlay = self.overlay
         actor = overlay.subscriber_of[subscriber]
         overlay.tell(subscriber, Broken(broken))
@@ -253,7 +254,7 @@ class Service:
     # -- replaying ------------------------------------------------------------------------------
 
     def _replay_home(self, subscriber: str, key: int, after: int, since: float) -> None:
-        """Fill a gap as soon as the subscriber's home is reached by all that is published from then on."""
+        """Replay as soon as the path to the subscriber's broker is set up."""
         overlay = self.overlay
         home = overlay.subscriber_of[subscriber].home
         period = self.periods.get((subscriber, home)) if home is not None else None
@@ -266,9 +267,9 @@ class Service:
         self._replay(subscriber, key, after, period.broker, since)
 
     def _replay(self, subscriber: str, key: int, after: int, home: str, since: float) -> None:
-        """Let the source's head deliver, through the new home, what the old one had not matched yet.
+        """Let the publishers' head deliver, through the new broker, what the old one had not matched.
 
-        The head keeps what was published lately, and matches it against the one subscription.
+        The head keeps recent publications and matches them with the one subscription.
         """
         overlay = self.overlay
         source, broker, now = overlay.brokers[overlay.source], overlay.brokers[home], overlay.now
@@ -285,7 +286,7 @@ class Service:
         source.free = max(source.free, now) + (until - after) * per_match
         second = int(now)
         source.busy[second] += (until - after) * per_match
-        # Catching up uses the bandwidth that is left over, so it shows in delays and not in the utilisation.
+        # A replay uses spare bandwidth only, so it affects delays and not the output ratio.
         spare = max(0.05, 1.0 - sum(broker.output[max(0, second - 30) : second]) / (30 * broker.bandwidth))
         took = copies * broker.send_s / spare
         broker.delivered[second] += copies
@@ -294,7 +295,7 @@ class Service:
         self._count_replayed(home, missing[begin:end])
 
     def _count_replayed(self, home: str, orders: IntArray) -> None:
-        """Count the messages that the new home receives: one for all who leave together and miss it."""
+        """Count the messages that the new broker receives: one for all subscribers that miss it in the same second."""
         place = (home, int(self.overlay.now))
         if self._batch[0] != place:
             self._batch = (place, np.zeros(len(self._times), dtype=bool))

@@ -1,4 +1,4 @@
-"""What the experiments with brokers can be told: the workload of section 5.1 and the parameters of Table 5.2."""
+"""The settings of the experiments with brokers: the workload of section 5.1 and the parameters of Table 5.2."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from evenflow.experiments.settings import setting
 
 @dataclass(frozen=True)
 class PadresSettings:
-    """Every experiment with brokers has these."""
+    """The settings that all experiments with brokers share."""
 
     balancer: Literal["none", "default", "even"] = setting("default", "none, as published, or ours")
     subscribers: int = setting(2000, "subscribers", low=1, high=20_000)
@@ -35,7 +35,7 @@ class PadresSettings:
     inert: Literal["step2", "literal"] = setting("step2", "what a broker between the thresholds does")
 
     def broker_settings(self) -> BrokerSettings:
-        """Give the balancer's parameters."""
+        """Return the balancer's parameters."""
         ours = EVEN if self.balancer == "even" else {}
         return BrokerSettings(
             local_pie_s=self.local_pie_s,
@@ -58,7 +58,7 @@ class PadresSettings:
         )
 
     def check(self) -> None:
-        """Refuse what does not go together."""
+        """Refuse settings that contradict each other."""
         if self.join_until < self.join_from:
             raise BadInput(
                 f"join_until={self.join_until:g}", f"at least join_from={self.join_from:g}", "--set join_until"

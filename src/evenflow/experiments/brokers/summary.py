@@ -1,4 +1,4 @@
-"""The numbers of an experiment with brokers, from what was seen every ten seconds (sections 5.2 and 5.3)."""
+"""Computes the results of an experiment with brokers from the recorded loads (sections 5.2 and 5.3)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WINDOW_S = 500
 
 
 def summarize(world: BrokerWorld) -> dict[str, Any]:
-    """Give the row of one run."""
+    """Return the results of one run."""
     settings, history, sim = world.settings, world.history, world.sim
     change, end = min(settings.change_at, settings.seconds), settings.seconds
     before = (max(0.0, change - WINDOW_S), change)
@@ -68,7 +68,7 @@ def summarize(world: BrokerWorld) -> dict[str, Any]:
 
 
 def convergence(at: Sequence[float], loads: Sequence[Sequence[Load]], change: float) -> float | None:
-    """Give the first time from which the input ratios are within 0.1 of each other for 95 % of the time up to the change."""
+    """Return the first time from which the input ratios are within 0.1 of each other for 95 % of the time up to the change."""
     even = [
         max(ratios) - min(ratios) <= CONVERGED
         for ratios in zip(*([load.input_ratio for load in column] for column in loads), strict=True)
@@ -88,7 +88,7 @@ def _within(world: BrokerWorld, window: tuple[float, float]) -> list[int]:
 
 
 def spread(world: BrokerWorld, window: tuple[float, float], index: Any) -> float | None:
-    """Give the mean standard deviation over the edge brokers in a window."""
+    """Return the mean standard deviation over the edge brokers in a window."""
     places = _within(world, window)
     loads = world.history.loads
     found = [statistics.pstdev(index(loads[name][i]) for name in world.edges) for i in places]
@@ -96,7 +96,7 @@ def spread(world: BrokerWorld, window: tuple[float, float], index: Any) -> float
 
 
 def delay_spread(world: BrokerWorld, window: tuple[float, float]) -> float | None:
-    """Give the mean difference of the longest and the shortest matching delay."""
+    """Return the mean difference between the longest and the shortest matching delay."""
     loads = world.history.loads
     found = []
     for i in _within(world, window):
@@ -106,19 +106,19 @@ def delay_spread(world: BrokerWorld, window: tuple[float, float]) -> float | Non
 
 
 def shares(world: BrokerWorld) -> dict[str, float]:
-    """Give each edge broker's share of the subscribers at the end, per cent."""
+    """Return each edge broker's share of the subscribers at the end, per cent."""
     clients = {name: world.sim.brokers[name].clients for name in world.edges}
     total = sum(clients.values()) or 1
     return {name: 100.0 * count / total for name, count in clients.items()}
 
 
 def publications(world: BrokerWorld, begin: float, end: float) -> int:
-    """Count the quotes that brokers received in a window."""
+    """Return how many quotes brokers received in a window."""
     return sum(sum(broker.arrived[int(begin) : int(end)]) for broker in world.sim.brokers.values())
 
 
 def overhead(world: BrokerWorld, begin: float, end: float) -> float:
-    """Give the share of all received messages that are not quotes, per cent; deliveries are not counted."""
+    """Return the share of all received messages that are not quotes, per cent; deliveries are not counted."""
     bins = world.sim.control.received_at[int(begin) // LOOK_S : int(end) // LOOK_S]
     control = sum(sum(one.values()) for one in bins)
     total = control + publications(world, begin, end)
@@ -126,7 +126,7 @@ def overhead(world: BrokerWorld, begin: float, end: float) -> float:
 
 
 def estimation(estimates: Iterable[LoadEstimate], entry: str, joined: float) -> dict[str, Any]:
-    """Compare estimates with what was measured, in ratio points; the broker that others still join is left out."""
+    """Return the errors of the estimates in ratio points, without the broker that subscribers are still joining."""
     found: dict[str, Any] = {}
     kept = [e for e in estimates if not (e.side == "offloader" and e.broker == entry and e.at <= joined)]
     for place, name in enumerate(("input", "output")):
@@ -146,14 +146,14 @@ def estimation(estimates: Iterable[LoadEstimate], entry: str, joined: float) -> 
 
 
 def delivery_delay(brokers: Sequence[Broker], begin: float, end: float) -> float | None:
-    """Give the mean time from publisher to subscriber."""
+    """Return the mean time from publisher to subscriber."""
     window = slice(int(begin), int(end))
     copies = sum(sum(broker.delivered[window]) for broker in brokers)
     return sum(sum(broker.delivery_s[window]) for broker in brokers) / copies if copies else None
 
 
 def queuing_delay(brokers: Sequence[Broker], begin: float, end: float) -> float | None:
-    """Give the mean time that a message waits in an input and an output queue."""
+    """Return the mean time that a message waits in an input and an output queue."""
     window = slice(int(begin), int(end))
     handled = sum(sum(broker.handled[window]) for broker in brokers)
     waited = sum(sum(broker.wait_s[window]) + sum(broker.out_wait_s[window]) for broker in brokers)
@@ -161,7 +161,7 @@ def queuing_delay(brokers: Sequence[Broker], begin: float, end: float) -> float 
 
 
 def sessions_by(sessions: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Count sessions by algorithm and by pair."""
+    """Return the number of sessions by algorithm and by pair."""
     kept = list(sessions)
     return {
         "algorithm": dict(sorted(Counter(s["algorithm"] for s in kept).items())),

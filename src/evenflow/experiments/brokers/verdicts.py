@@ -19,7 +19,7 @@ def _at(points: Sequence[Point], value: float, field: str) -> float | None:
 
 
 def _slope(pairs: Sequence[tuple[float, float]]) -> float:
-    """Fit a line and give its rise."""
+    """Return the slope of a fitted line."""
     if len(pairs) < 2:
         return float("nan")
     n = len(pairs)

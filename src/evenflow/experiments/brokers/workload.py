@@ -18,20 +18,20 @@ from evenflow.subscriptions.matching import Index
 
 Quotes = Literal["independent", "real"]
 DAYS = 400  # quotes per stock
-SILENT = 10  # symbols that nobody publishes
+SILENT = 10  # symbols without a publisher
 
-WITH_SYMBOL = 4  # the first templates name a symbol, which nobody may publish
+WITH_SYMBOL = 4  # the first templates name a symbol, which may have no publisher
 
 
 def advertisement(symbol: str) -> str:
-    """Announce the quotes of one stock (section 2.1.2)."""
+    """Return the advertisement of one stock's quotes (section 2.1.2)."""
     numbers = "".join(f",[{name},isPresent,0]" for name in ("open", "high", "low", "close", "volume"))
     return f"[class,eq,'STOCK'],[symbol,eq,'{symbol}']{numbers}"
 
 
 @dataclass(frozen=True, slots=True)
 class QuotePublisher:
-    """Publishes one stock, so many messages per minute from a time on, then perhaps others."""
+    """Publishes one stock, with rates that may change over time."""
 
     symbol: int
     joins: float
@@ -41,7 +41,7 @@ class QuotePublisher:
 
 @dataclass(frozen=True, slots=True)
 class QuoteWorkload:
-    """What happens, apart from balancing.
+    """Everything that happens in a run, apart from balancing.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class QuoteWorkload:
     kinds
         For each quote (stock after stock, day after day) the subscriptions it matches.
     publishers, subscribers
-        Who joins when; a subscriber is a time and a subscription's number.
+        Who joins when; a subscriber is a time and a subscription number.
     times, quotes
         The publications in order: when, and which quote.
     """
@@ -65,7 +65,7 @@ class QuoteWorkload:
 
 
 class GivenWorkload(Protocol):
-    """What a workload file decides (see `padres_file`)."""
+    """The parts of a workload that a file sets (see `workload_file`)."""
 
     @property
     def symbols(self) -> list[str]:
@@ -78,7 +78,7 @@ class GivenWorkload(Protocol):
         ...
 
     def sources(self) -> list[QuotePublisher]:
-        """Give the publishers."""
+        """Return the publishers."""
         ...
 
 
@@ -98,7 +98,7 @@ def build(
 ) -> QuoteWorkload:
     """Draw a workload: publishers at 0 to 60 messages per minute, half of which double at ``change_at``.
 
-    What a workload file gives is not drawn.
+    The parts that a workload file sets are not drawn.
     """
     symbols = given.symbols if given else [f"S{number:02}" for number in range(publishers)]
     market = quotes(seed, symbols, days)
@@ -113,7 +113,7 @@ def build(
 
 
 def draw_publishers(chance: random.Random, count: int, change_at: float) -> list[QuotePublisher]:
-    """Draw the publishers' rates, and who doubles."""
+    """Draw the publishers' rates, and which ones double."""
     doubling = set(chance.sample(range(count), count // 2))
     found = []
     for number in range(count):
@@ -152,7 +152,7 @@ def draw_subscribers(
 
 
 def match_all(catalogue: Catalogue, market: pa.Table) -> tuple[tuple[int, ...], ...]:
-    """Find for every quote the subscriptions it matches, with the matching engine."""
+    """Return for every quote the subscriptions that it matches."""
     index = Index((key, catalogue.subscription(key)) for key in range(len(catalogue)))
     lists = index.match(market).lists()
     return tuple(map(tuple, lists.to_pylist()))
@@ -161,7 +161,7 @@ def match_all(catalogue: Catalogue, market: pa.Table) -> tuple[tuple[int, ...], 
 def publications(
     chance: random.Random, publishers: Sequence[QuotePublisher], seconds: float, series: Quotes, days: int = DAYS
 ) -> tuple[list[float], list[int]]:
-    """Lay out all publications in order: each publisher at a steady pace, its quotes drawn or day after day."""
+    """Return times and quotes of all publications in order; each publisher sends at a steady rate."""
     generator = np.random.default_rng(chance.getrandbits(63))
     times, which = [], []
     for publisher in publishers:
@@ -175,7 +175,7 @@ def publications(
 
 
 def _message_times(publisher: QuotePublisher, seconds: float) -> npt.NDArray[np.float64]:
-    """Give the times of one publisher's messages; a change of rate takes effect at once."""
+    """Return the times of one publisher's messages; a change of rate takes effect immediately."""
     found: list[npt.NDArray[np.float64]] = [np.zeros(0)]
     edges = [max(publisher.joins, begin) for begin, _ in publisher.rates] + [seconds]
     done = publisher.phase  # share of the way to the next message
@@ -187,8 +187,3 @@ def _message_times(publisher: QuotePublisher, seconds: float) -> npt.NDArray[np.
             found.append(np.asarray(begin + (np.arange(1, count + 1) - done) / rate, dtype=np.float64))
         done = total - count
     return np.concatenate(found)
-
-
-def subscriptions(workload: QuoteWorkload) -> Mapping[int, Subscription]:
-    """Give all subscriptions by number."""
-    return {key: workload.catalogue.subscription(key) for key in range(len(workload.catalogue))}

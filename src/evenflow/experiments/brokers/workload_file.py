@@ -21,12 +21,12 @@ ALLOWED = (
     "TIME broker add ID MHZ MB MBPS [BROKER], TIME publisher add ID SYMBOL RATE BROKER, TIME publisher chrate ID RATE "
     "or TIME subscriber add ID BROKER SUBSCRIPTION"
 )
-FEWEST = 3  # brokers: below that nobody has a role (section 3.2)
+FEWEST = 3  # brokers; with fewer there are no roles (section 3.2)
 
 
 @dataclass
 class WorkloadFile:
-    """What a workload file says.
+    """The contents of a workload file.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class WorkloadFile:
         return [symbol for symbol, _, _ in self.publishers.values()]
 
     def sources(self) -> list[QuotePublisher]:
-        """Give the publishers; each begins half-way to its first message."""
+        """Return the publishers; each starts half-way to its first message."""
         return [
             QuotePublisher(number, joins, tuple(rates), 0.5)
             for number, (_, joins, rates) in enumerate(self.publishers.values())
@@ -68,7 +68,7 @@ def read_workload(path: Path) -> WorkloadFile:
     Raises
     ------
     BadInput
-        When the file cannot be read, or a line says what makes no sense; with the line's number.
+        When the file cannot be read or a line is wrong; with the line's number.
     """
     try:
         lines = path.read_text(encoding="utf-8").split("\n")  # strings may hold other line ends, such as U+2028
@@ -87,8 +87,8 @@ def read_workload(path: Path) -> WorkloadFile:
 
 
 def _give_roles(found: WorkloadFile, where: str) -> None:
-    """Let PEER say who is a head; who joins late must not make another broker one, for its clients are there."""
-    near = {spec.name: spec.head or "" for spec in found.brokers}  # as read: whom it connects to
+    """Set the roles as PEER does; a broker that joins late must not turn another one, which has clients, into a head."""
+    near = {spec.name: spec.head or "" for spec in found.brokers}  # as read: the broker that it connects to
     roles = roles_of((name, to) for name, to in near.items() if to)
     early = roles_of((name, to) for name, to in near.items() if to and name not in found.joins)
     for name in found.joins:
@@ -111,7 +111,7 @@ def _give_roles(found: WorkloadFile, where: str) -> None:
 
 
 def _head_of(found: WorkloadFile, broker: str) -> str:
-    """Say where a publisher ends that connects to a broker: at a head, or at that of an edge broker."""
+    """Return the head that serves a publisher which connects to this broker."""
     return next(spec.head or spec.name for spec in found.brokers if spec.name == broker)
 
 
@@ -122,7 +122,7 @@ def _line(found: WorkloadFile, line: str, where: str) -> None:
     if read is None:
         raise BadInput(repr(" ".join(words)), ALLOWED, where)
     if read is _subscriber:
-        words = line.strip().split(maxsplit=5)  # the subscription periods as it is, spaces in strings too
+        words = line.strip().split(maxsplit=5)  # keep the subscription as written, with its spaces
     try:
         read(found, at, words[3:], where)
     except BadInput:
@@ -142,7 +142,7 @@ def _broker(found: WorkloadFile, at: float, words: list[str], where: str) -> Non
     to = words[4] if len(words) > 4 else found.brokers[0].name if found.brokers else None
     if to is not None:
         _known(found, to, where)
-    found.brokers.append(BrokerSpec(name, name, to, mhz, memory, mbps))  # its role is found when all are known
+    found.brokers.append(BrokerSpec(name, name, to, mhz, memory, mbps))  # its role is set when all brokers are known
 
 
 def _publisher(found: WorkloadFile, at: float, words: list[str], where: str) -> None:

@@ -1,4 +1,4 @@
-"""Puts a federation, its workload and its balancers together, and looks at it every ten seconds."""
+"""Sets up simulated brokers, their workload and their balancers, and records their loads every ten seconds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOOK_S = 10
 
 @dataclass(slots=True)
 class LoadHistory:
-    """What was seen: loads every ten seconds, and sessions."""
+    """The loads of a run, every ten seconds, and its sessions."""
 
     at: list[float] = field(default_factory=list)
     loads: dict[str, list[Load]] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class BrokerWorld:
         self._introduce({below: above for above, below in links})
 
     def _introduce(self, above: Mapping[str, str]) -> None:
-        """Say in the trace who is there: edge brokers below their heads, heads as they are linked."""
+        """Write the brokers to the trace: edge brokers below their heads, heads as they are linked."""
         if self._trace is None:
             return
         for spec in self.specs:
@@ -90,7 +90,7 @@ class BrokerWorld:
             self._trace({**about, "head": not spec.head, "parent": spec.head or above.get(spec.name)})
 
     def chance(self, name: str) -> random.Random:
-        """Return a named stream of chance."""
+        """Return a named random generator."""
         return random.Random(f"{self.seed}/{name}")
 
     def run(self) -> Overlay:
@@ -98,7 +98,7 @@ class BrokerWorld:
         settings, sim, workload = self.settings, self.sim, self.workload
         sim.publish(workload.times, workload.quotes)
         sim.start(self._actors() if settings.balancer != "none" else {})
-        for name, joins in self.joins.items():  # until then it is as if it had crashed
+        for name, joins in self.joins.items():  # until then it counts as crashed
             sim.fail(name)
             sim.at(joins, lambda name=name: sim.restore(name))  # type: ignore[misc]
         for publisher in workload.publishers:

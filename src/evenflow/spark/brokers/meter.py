@@ -1,4 +1,11 @@
-"""From what lanes measured to the loads of their brokers: rate and matching delay, output, processor, memory."""
+"""Computes the loads of brokers from what their lanes measured: message rate, matching delay, output, CPU, memory.
+
+A lane is the Spark partition in which one broker's publications are matched. CPU time of the same work varies from batch
+to batch: lanes share cores, and single batches are slow. So the work of a batch is counted exactly, as comparisons
+(publications times subscriptions) and output bits. A fit over all lanes gives the CPU seconds of one comparison and one
+bit, and from these the *expected* seconds of any batch. A lane's *slowdown* is measured over expected seconds, compared
+with the other lanes in the same batch and taken from the fastest quarter. Work times slowdown is the matching delay.
+"""
 
 from __future__ import annotations
 
@@ -12,29 +19,29 @@ import numpy.typing as npt
 from evenflow.brokers.load import Load, MemoryUse
 
 Floats = npt.NDArray[np.float64]
-WINDOW = 8  # batches over which a lane is measured, at most
-SPEED_PERCENTILE = 0.25  # of the work went at least as fast as it is taken to go
-SETTLE_BATCHES = 3  # batches after a move before a lane is judged
-MAX_SLOWDOWN = 1.5  # times the usual: until then it is taken to be no slower
-FIT_SAMPLES = 80  # measurements of lanes from which the costs of the engine are found
-FIT_ROUNDS = 20  # rounds of weighting in which they are
+WINDOW = 8  # a lane is measured over at most this many batches
+SPEED_PERCENTILE = 0.25  # we trust the fastest quarter of the work: slower samples are mostly page faults or busy cores
+SETTLE_BATCHES = 3  # after a move a lane is not judged before this batch
+MAX_SLOWDOWN = 1.5  # until then its slowdown is at most this much above the usual one
+FIT_SAMPLES = 80  # the engine's costs are fitted to this many measurements of lanes
+FIT_ROUNDS = 20  # rounds of the fit
 
 
 class LaneMeter:
-    """Measures every lane since it began anew: processor time varies from batch to batch, and a move makes it another.
+    """Measures the load of every lane since its subscribers last changed.
 
     Parameters
     ----------
     edges
-        The brokers, each a lane.
+        The edge brokers, one lane each.
     subscribers
-        Gives how many a broker has.
+        Returns how many subscribers a broker has.
     output, memory
-        Every broker's bandwidth in bits per second, and its memory in bytes.
+        Each broker's output bandwidth in bits per second, and its memory in bytes.
     """
 
     def __init__(self, edges: Sequence[str], subscribers: Callable[[str], int], output: float, memory: float) -> None:
-        self.lengths = dict.fromkeys(edges, 0)  # batches since a lane began anew
+        self.lengths = dict.fromkeys(edges, 0)  # batches since the last reset, up to WINDOW
         self._subscribers = subscribers
         self._output, self._memory = output, memory
         self._unsettled = dict.fromkeys(edges, 0)
@@ -42,24 +49,24 @@ class LaneMeter:
         self._times: deque[float] = deque([0.0], maxlen=WINDOW + 1)
         self._fitted: deque[tuple[float, float, float]] = deque(maxlen=FIT_SAMPLES)
         self._slope = self._per_bit = 0.0
-        self._speeds: list[float] = []  # of each batch, that of its fastest lanes
+        self._speeds: list[float] = []  # slowdown of the fastest lanes, batch by batch
 
     @property
     def now(self) -> float:
-        """When the last batch ended."""
+        """The end of the last batch, in seconds."""
         return self._times[-1]
 
-    def reset(self, name: str, unsure: int = 0) -> None:
-        """Measure a lane from the next batch on, for it is another load; so many batches do not say for sure which."""
+    def reset(self, name: str, settle: int = 0) -> None:
+        """Measure a lane from the next batch on, because its load changed; it is settled after ``settle`` batches."""
         self.lengths[name] = 0
-        self._unsettled[name] = max(unsure, self._unsettled[name])
+        self._unsettled[name] = max(settle, self._unsettled[name])
 
     def is_settled(self, name: str) -> bool:
-        """Tell whether a lane can be judged by what it measured."""
+        """Return whether a lane has measured enough batches since its last move to be judged."""
         return not self._unsettled[name]
 
     def read(self, seen: Mapping[str, Mapping[str, Any]], now: float) -> dict[str, Load]:
-        """Take the measures of a batch, and return every broker's load; a lane without publications has measured nothing."""
+        """Add the measures of a batch and return every broker's load; lanes without publications are left out."""
         self._times.append(now)
         batch = {
             name: {**row, "comparisons": row["publications"] * self._subscribers(name), "bits": 8.0 * row["bytes"]}
@@ -79,7 +86,7 @@ class LaneMeter:
         return {name: self.load(name) for name in self.lengths}
 
     def load(self, name: str) -> Load:
-        """Return a broker's load with the costs of the engine as they were found."""
+        """Return a broker's load, with the engine's costs from the latest fit."""
         length = self.lengths[name]
         latest = list(zip(self._batches, self._speeds, strict=True))[len(self._batches) - length :]
         rows = [(batch[name], speed) for batch, speed in latest if name in batch]
@@ -100,22 +107,22 @@ class LaneMeter:
             delay * publications / span,
             MemoryUse(0.0, 0.0, float(rows[-1][0]["memory"]) if rows else 0.0, self._memory),
             self._slope,
-            min(self._per_bit, delay * publications / bits) if bits else self._per_bit,  # it has not cost more than all
+            min(self._per_bit, delay * publications / bits) if bits else self._per_bit,  # at most all of the delay
         )
 
     def _expected_s(self, row: Mapping[str, Any]) -> float:
-        """Give the seconds that the costs say it takes."""
+        """Return the expected CPU seconds of a lane's batch."""
         return float(self._slope * row["comparisons"] + self._per_bit * row["bits"])
 
     def _slowdown(self, row: Mapping[str, Any]) -> float:
-        """Give the seconds that it took for each of those."""
+        """Return measured over expected CPU seconds of a lane's batch."""
         return float(row["cpu_us"] / 1e6 / self._expected_s(row))
 
     def _lane_slowdown(self, name: str, rows: Iterable[tuple[Mapping[str, Any], float]]) -> float:
-        """Find a lane's pace.
+        """Return a lane's slowdown: the usual slowdown, times how much slower this lane is than the others.
 
-        Each batch is compared with the other lanes in the same batch, for the whole machine is slower at times,
-        and what is slow now and then is left out: neither is its broker's doing.
+        Each batch is compared with the other lanes in the same batch, because at times the whole machine is slower.
+        Single slow batches are left out. The broker causes neither.
         """
         usual = weighted_percentile((speed, 1.0) for speed in self._speeds if speed)
         slower = weighted_percentile(
@@ -127,7 +134,7 @@ class LaneMeter:
 
 
 def weighted_percentile(values: Iterable[tuple[float, float]]) -> float:
-    """Find the value that `SPEED_PERCENTILE` of the weight does not exceed; 0 if there is none.
+    """Return the `SPEED_PERCENTILE` of (value, weight) pairs; 0 if there are none.
 
     Examples
     --------
@@ -140,11 +147,11 @@ def weighted_percentile(values: Iterable[tuple[float, float]]) -> float:
 
 
 def engine_costs(seen: Iterable[tuple[float, float, float]]) -> tuple[float, float]:
-    """Find what a comparison and a delivered bit cost, from CPU-seconds, comparisons and bits: neither below 0.
+    """Return the CPU seconds of a comparison and of an output bit, fitted to (CPU seconds, comparisons, bits).
 
     Comparisons are publications times subscriptions, as in Eq. 4.7. Our engine does not compare one by one:
-    most of its time goes into naming those that match. The sum of the absolute differences is made small,
-    not of their squares, so that single slow batches do not count.
+    most of its time goes into writing the lists of matches. The fit minimises the sum of the absolute differences,
+    not of their squares, so that single slow batches have little influence.
 
     Examples
     --------
@@ -155,18 +162,18 @@ def engine_costs(seen: Iterable[tuple[float, float, float]]) -> tuple[float, flo
     table = np.array(list(seen), dtype=np.float64).reshape(-1, 3)
     scale: Floats = np.maximum(table.max(axis=0, initial=0.0), 1e-300)
     spent, works = table[:, 0] / scale[0], table[:, 1:] / scale[1:]
-    weight, found = np.ones(len(table)), np.zeros(2)
+    weight, costs = np.ones(len(table)), np.zeros(2)
     for _ in range(FIT_ROUNDS if len(table) else 0):
-        found = _fit_nonnegative(works * weight[:, None], spent * weight)
-        weight = 1.0 / np.sqrt(np.maximum(np.abs(spent - works @ found), 1e-6))
-    return float(found[0] * scale[0] / scale[1]), float(found[1] * scale[0] / scale[2])
+        costs = _fit_nonnegative(works * weight[:, None], spent * weight)
+        weight = 1.0 / np.sqrt(np.maximum(np.abs(spent - works @ costs), 1e-6))
+    return float(costs[0] * scale[0] / scale[1]), float(costs[1] * scale[0] / scale[2])
 
 
 def _fit_nonnegative(works: Floats, spent: Floats) -> Floats:
-    """Fit two costs by least squares, neither below 0."""
+    """Return the least-squares fit of two costs, neither below 0."""
     both = np.asarray(np.linalg.lstsq(works, spent, rcond=None)[0], dtype=np.float64)
     if both.min() >= 0.0:
         return both
     single = [float(works[:, n] @ spent) / max(float(works[:, n] @ works[:, n]), 1e-300) for n in (0, 1)]
-    left = [float(((spent - works[:, n] * single[n]) ** 2).sum()) for n in (0, 1)]  # one explains it all
+    left = [float(((spent - works[:, n] * single[n]) ** 2).sum()) for n in (0, 1)]  # one cost alone
     return np.array([single[0], 0.0] if left[0] <= left[1] else [0.0, single[1]])

@@ -1,8 +1,8 @@
-"""Brokers live on Spark: edge brokers are lanes, and subscriptions move between two batches.
+"""Brokers on a Spark stream: each edge broker is a lane (a partition), and subscribers move between two batches.
 
-A batch is routed by the brokers' covering sets, matched on every lane with the lane's own index, and measured there.
-Then the brokers' actors look at their loads and negotiate; whoever moved is matched on another lane in the next batch.
-Which subscriber was where is pinned before a batch runs, so a repeated batch does the same and overwrites its output.
+A publication goes to the lanes whose covering set matches it; each lane matches it with its own index and measures the
+cost. After a batch the brokers' actors compare loads and agree on moves, which take effect in the next batch.
+The lane of each subscriber is written to a file before a batch runs, so a repeated batch writes the same output.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow.parquet as pq
-from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from evenflow.brokers import messages as m
 from evenflow.brokers.catalogue import Catalogue
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 LOG = "subscribers"
-RESET_SHARE = 0.05  # share of a lane's subscribers that joined or left: then too it is measured anew
+RESET_SHARE = 0.05  # a lane is measured from the start if more than this share of its subscribers joined or left
 
 
 def scaled(settings: BrokerSettings, scale: float) -> BrokerSettings:
-    """Shorten every interval, for live use: a second of the thesis becomes ``scale`` seconds.
+    """Return settings with every interval multiplied by ``scale``; live streams use shorter ones than the thesis.
 
-    The normalization of delays is scaled too, as publications come faster by as much.
+    The normalization of delays is scaled too, because publications arrive faster by the same factor.
 
     Examples
     --------
@@ -70,31 +70,31 @@ def brokers(
     clusters: int = 2,
     **more: Any,
 ) -> Brokers:
-    """Match publications on a federation of brokers that balances its subscribers while it runs.
+    """Match publications on brokers that balance their subscribers while they run.
 
     Parameters
     ----------
     publications
-        A stream. Each column of strings or numbers is an attribute, null is a missing one.
+        A stream. Each column of strings or numbers is an attribute; null means that it is missing.
     subscriptions
         A DataFrame with the columns ``id`` and ``subscription``, read once; or a directory of lines
         ``+id<TAB>subscription`` and ``-id``, read again before every micro-batch.
     brokers, clusters
-        Edge brokers, and the clusters they are in.
+        The number of edge brokers, and of clusters that they form.
     more
         Further fields of :class:`Brokers`, such as ``place``, ``settings``, ``time_scale`` and ``trace``.
 
     Returns
     -------
     Brokers
-        ``start()`` begins the stream, ``deliveries()`` is a DataFrame of what was delivered.
+        ``start()`` starts the stream, ``deliveries()`` returns a DataFrame of what was delivered.
 
     Examples
     --------
     >>> import evenflow  # doctest: +SKIP
-    >>> federation = evenflow.brokers(quotes, "rules", brokers=8, clusters=2)  # doctest: +SKIP
-    >>> query = federation.start()  # doctest: +SKIP
-    >>> federation.deliveries().select("symbol", "broker", "matches")  # doctest: +SKIP
+    >>> live = evenflow.brokers(quotes, "rules", brokers=8, clusters=2)  # doctest: +SKIP
+    >>> query = live.start()  # doctest: +SKIP
+    >>> live.deliveries().select("symbol", "broker", "matches")  # doctest: +SKIP
     """
     source = Path(subscriptions) if isinstance(subscriptions, str) else subscriptions
     return Brokers(publications, SubscriptionSource(source), brokers, clusters, **more)
@@ -102,24 +102,24 @@ def brokers(
 
 @dataclass
 class Brokers:
-    """A live federation.
+    """Brokers on a Spark stream, balanced while they run.
 
     Parameters
     ----------
     publications, subscriptions, brokers, clusters
         As for :func:`brokers`.
     place
-        A directory for logs, pins and deliveries, which Spark's tasks and this process both reach.
+        A directory for logs, pinned batches and deliveries; this process and Spark's tasks must reach it.
     settings, time_scale
-        The balancer's parameters, and by how much its intervals are shortened; None leaves every subscriber where it is.
+        The balancer's parameters, or None for no balancing, and the factor for its intervals (see `scaled`).
     entry
-        The broker where new subscribers join; without it a random one of those that are not overloaded.
+        The broker where new subscribers join; by default a random one that is not overloaded.
     mbps, memory_mb
-        Every broker's output bandwidth and memory.
+        Each broker's output bandwidth in Mbit/s, and its memory in MB.
     engine
-        Which kernels match: ``"numpy"``, ``"numba"``, or with ``"auto"`` the fastest that are installed.
+        The kernels for matching: ``"numpy"``, ``"numba"``, or ``"auto"`` for the fastest that are installed.
     clock
-        Gives the time from the number of publications so far; without it, seconds since the start.
+        Returns the time in seconds from the number of publications so far; by default, seconds since the start.
     """
 
     publications: DataFrame
@@ -153,15 +153,15 @@ class Brokers:
         self.catalogue = Catalogue()
         self.texts: dict[str, str] = {}
         self.attributes: dict[str, None] = {}
-        self.where: dict[str, str] = {}  # subscriber → the broker whose log has it
-        self._logged: dict[str, str] = {}  # subscriber → its subscription as that log has it
+        self.where: dict[str, str] = {}  # subscriber -> the broker whose log has it
+        self._logged: dict[str, str] = {}  # subscriber -> its subscription in that log
         self._chance = random.Random(f"{self.seed}/redirect")
         self._batch, self._began = -1, time.monotonic()
         self.meter = LaneMeter(self.edges, self._subscribers, self.mbps * 1e6, self.memory_mb * 1e6)
         self.estimates = Estimates(lambda name: self.loads[name])
         self.session_trace = SessionTrace(self._record, lambda input_ratio, _: input_ratio)
         self.mailbox = self._mailbox()
-        self._recalled: dict[str, str] | None = None  # subscribers and texts that an earlier life left here
+        self._recalled: dict[str, str] | None = None  # subscriber -> subscription, from an earlier driver
         self._recall()
         if self.settings is not None:
             self.mailbox.start()
@@ -190,12 +190,12 @@ class Brokers:
     # -- running --------------------------------------------------------------------------------
 
     def start(self, **options: str) -> StreamingQuery:
-        """Begin the stream; ``options`` go to Spark's writer."""
+        """Start the stream; ``options`` go to Spark's writer."""
         check = {"checkpointLocation": str(self.place / "checkpoint"), **options}
         return self.publications.writeStream.foreachBatch(self).options(**check).start()
 
     def __call__(self, publications: DataFrame, batch: int) -> None:
-        """Take one batch of publications, for ``foreachBatch``."""
+        """Process one batch of publications, for ``foreachBatch``."""
         if batch > self._batch:
             self._admit()
         pin = self._pinned(batch)
@@ -211,8 +211,8 @@ class Brokers:
             self.engine,
         )
         routed = plain.mapInArrow(route, routed_schema(plain.schema)).repartitionById(len(self.edges), "lane")
-        found = routed.mapInArrow(lane, matched_schema(plain.schema))
-        named = found.toDF("kind", "lane", *columns, "matches", *MEASURES)
+        matched = routed.mapInArrow(lane, matched_schema(plain.schema))
+        named = matched.toDF("kind", "lane", *columns, "matches", *MEASURES)
         output = self.place / "batches" / f"batch={batch}"
         named.write.mode("overwrite").partitionBy("kind", "lane").parquet(str(output))
         if batch > self._batch:
@@ -221,11 +221,9 @@ class Brokers:
             self._negotiate(output)
 
     def _admit(self) -> None:
-        """Let new subscribers join and others leave; it takes effect with the batch that comes."""
+        """Let new subscribers join and removed ones leave; it takes effect in the next batch."""
         changes = self.subscriptions.changes()
-        if (
-            self._recalled is not None
-        ):  # the subscriptions tells all that it has; who was here and is not in it has left
+        if self._recalled is not None:  # the first read has all subscribers; the others have left
             known, self._recalled = self._recalled, None
             gone = dict.fromkeys(known.keys() - changes.keys())
             changes = gone | {n: c for n, c in changes.items() if c is None or known.get(n) != c[1]}
@@ -245,12 +243,12 @@ class Brokers:
         return len(self.mailbox.edges[name].subscribers.key_of)
 
     def _redirected(self) -> str:
-        """Choose a broker for a new subscriber: a random one that is not overloaded (section 3.2)."""
+        """Return a random broker that is not overloaded, for a new subscriber (section 3.2)."""
         able = [name for name in self.edges if name not in self.loads or not self.loads[name].above(0.9)]
         return self._chance.choice(able or self.edges)
 
     def _log(self) -> dict[str, int]:
-        """Write down who is where now, one log for each lane; return how much changed where something did."""
+        """Append changes to the lanes' logs; return the number of changes of each changed lane."""
         lines: dict[str, list[str]] = {name: [] for name in self.edges}
         for name in sorted(self.mailbox.changed):
             home, before = self.mailbox.home_of(name), self.where.get(name)
@@ -272,7 +270,7 @@ class Brokers:
         return {name: len(new) for name, new in lines.items() if new}
 
     def _pinned(self, batch: int) -> dict[str, Any]:
-        """Return what decides a batch's deliveries beside its publications, as it was when the batch first began."""
+        """Return what a batch's deliveries depend on besides its publications, as it was when the batch first started."""
 
         def pin() -> dict[str, Any]:
             return {
@@ -289,10 +287,10 @@ class Brokers:
         return self.place / "lanes" / name / self._log_name
 
     def _recall(self) -> None:
-        """Begin new logs; if an earlier driver worked here, with everybody where the last batch had them.
+        """Start new logs; after a restart, put every subscriber on the lane that it had in the last pinned batch.
 
-        The old logs stay, for Spark repeats a batch that was not committed, and its pin names them.
-        What was written behind the last pin never took effect and is forgotten.
+        The old logs stay, because Spark repeats a batch that was not committed, and its pin names them.
+        Log entries after the last pin never took effect and are ignored.
         """
         lives = [int(file.suffix[1:]) for file in self.place.glob(f"lanes/*/{LOG}.*")]
         pins = [int(file.stem) for file in self.place.glob("pins/*.json")]
@@ -320,7 +318,7 @@ class Brokers:
         self._log()
 
     def _covering(self, name: str) -> list[str]:
-        """Give a broker's covering set as texts, one subscriber's for each."""
+        """Return a broker's covering set: the texts of the subscriptions that no other one of its own covers."""
         by_key = self.mailbox.edges[name].subscribers.by_key
         roots = [key for key in by_key if by_key.keys().isdisjoint(self.catalogue.above(key))]
         return [self.texts[next(iter(by_key[key]))] for key in sorted(roots)]
@@ -328,7 +326,7 @@ class Brokers:
     # -- between two batches --------------------------------------------------------------------
 
     def _measure(self, output: Path) -> None:
-        """Turn what the lanes measured into loads: rate and matching delay, output, processor, memory."""
+        """Compute the brokers' loads from what the lanes measured, and write them to the trace."""
         counted = sum(row["publications"] for row in _rows(output / f"kind={COUNT}"))
         self.published += counted
         now = self.clock(self.published) if self.clock else time.monotonic() - self._began
@@ -345,28 +343,28 @@ class Brokers:
             self._record({**about, "load": load.input_ratio, **parts, **limit})
 
     def _negotiate(self, output: Path) -> None:
-        """Let the brokers look at their loads; what they decide takes effect with the next batch."""
+        """Let the brokers compare loads and agree on moves, which take effect in the next batch."""
         if self.settings is None:
             return
         self._tell()
         for name in self.edges:
             if self.mailbox.edges[name].sampling:
                 lists = self._matched(output / f"kind={DELIVERY}" / f"lane={self.lane[name]}")
-                if lists:  # they count as of when the batch began: it may be longer than PRESS waits
+                if lists:  # as of the batch's start: a batch may be longer than PRESS waits
                     self.mailbox.add_sample(name, lists)
         self._settle()
         while self.mailbox.step(self.meter.now):
             self._settle()
 
     def _tell(self) -> None:
-        """Tell every broker its load; none if it is not sure, unless a session of its own needs one."""
+        """Tell every broker its load; None while its lane is unsettled, unless it is in a session."""
         for name, load in self.loads.items():
             edge = self.mailbox.edges[name]
             known = self.meter.is_settled(name) or edge.giving or edge.taking
             self.mailbox.set_load(name, load if known else None)
 
     def _settle(self) -> None:
-        """Write moves down, and measure the lanes anew: nobody is judged by what it was before."""
+        """Log the moves and reset the meters of the lanes involved."""
         moved = self._log()
         for name in moved:
             self.meter.reset(name, SETTLE_BATCHES)
@@ -374,21 +372,21 @@ class Brokers:
             self._tell()
 
     def _matched(self, folder: Path) -> list[tuple[int, ...]]:
-        """Give the subscriptions that a lane's publications matched, as PRESS wants them."""
+        """Return the subscription numbers that each of a lane's first publications matched."""
         settings = self.settings or BrokerSettings()
         wanted = max(settings.press_samples, settings.calm_samples)
         subscribers = self.mailbox.subscribers
-        found: list[tuple[int, ...]] = []
+        samples: list[tuple[int, ...]] = []
         for file in sorted(folder.glob("*.parquet")):
             lists = pq.ParquetFile(file).read(columns=["matches"]).column("matches").combine_chunks()
-            lists = lists.slice(0, wanted - len(found))
+            lists = lists.slice(0, wanted - len(samples))
             encoded = lists.flatten().dictionary_encode()
             known = [subscribers[name].key if name in subscribers else -1 for name in encoded.dictionary.to_pylist()]
             keys = np.array(known, dtype=np.int64)[encoded.indices.to_numpy()]
             ends = (lists.offsets.to_numpy() - lists.offsets[0].as_py()).tolist()
             for begin, end in itertools.pairwise(ends):
-                found.append(tuple(k for k in np.unique(keys[begin:end]).tolist() if k >= 0))
-        return found
+                samples.append(tuple(k for k in np.unique(keys[begin:end]).tolist() if k >= 0))
+        return samples
 
     def _note(self, record: Mapping[str, Any]) -> None:
         self._record({**record, "batch": self._batch})
@@ -404,10 +402,10 @@ class Brokers:
         if self.trace is not None:
             self.trace(record)
 
-    # -- what came of it ------------------------------------------------------------------------
+    # -- results --------------------------------------------------------------------------------
 
     def deliveries(self) -> DataFrame:
-        """Return every delivery so far: the publication's columns, its broker, and the ids of those who received it."""
+        """Return every delivery so far: the publication's columns, its broker, and the ids of its subscribers."""
         folder = self.place / "batches"
         files = [str(one) for one in sorted(folder.glob(f"*/kind={DELIVERY}"))]
         frame = self.publications.sparkSession.read.option("basePath", str(folder)).parquet(*files)
@@ -416,9 +414,9 @@ class Brokers:
 
 
 def _rows(folder: Path) -> list[dict[str, Any]]:
-    """Read the measures in a folder, with the lane that each path says."""
-    found: list[dict[str, Any]] = []
+    """Return the measures in a folder, with the lane from each file's path."""
+    rows: list[dict[str, Any]] = []
     for file in sorted(folder.glob("**/*.parquet")):
         lane = next((int(part[5:]) for part in file.parts if part.startswith("lane=")), 0)
-        found += [{**row, "lane": lane} for row in pq.ParquetFile(file).read(columns=list(MEASURES)).to_pylist()]
-    return found
+        rows += [{**row, "lane": lane} for row in pq.ParquetFile(file).read(columns=list(MEASURES)).to_pylist()]
+    return rows

@@ -1,7 +1,7 @@
-"""What runs in Spark's workers: publications go to the brokers whose covering set matches them, and are matched there.
+"""The code that runs in Spark's workers: `Route` sends publications to lanes, `Lane` matches them there.
 
-The first stage is the heads' work, the second the edge brokers': every edge broker is a lane, one partition of the batch,
-with an index of its own that follows the lane's log of subscribers.
+`Route` does the work of the cluster heads, `Lane` that of one edge broker. A lane is one partition of the batch;
+its index follows the lane's log of subscribers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from evenflow.spark.matching.subscription_log import LiveIndex, Version
 from evenflow.subscriptions.columns import read_lines
 from evenflow.subscriptions.matching import Engine, Index, fastest_engine
 
-DELIVERY, SAMPLE, COUNT = 0, 1, 2  # kinds of a row
+DELIVERY, SAMPLE, COUNT = 0, 1, 2  # kinds of rows
 ROUTED = T.StructType([T.StructField("kind", T.IntegerType()), T.StructField("lane", T.IntegerType())])
 MEASURES = ("publications", "cpu_us", "deliveries", "bytes", "memory")
 _indexes: dict[tuple[str, Engine], LiveIndex] = {}
@@ -30,12 +30,12 @@ _covers: dict[tuple[tuple[int, str], ...], Index] = {}
 
 
 def routed_schema(events: T.StructType) -> T.StructType:
-    """Give the columns between the two stages: the event's, behind what a row is and where it goes."""
+    """Return the schema between the two stages: kind and lane, the event's columns, and a count."""
     return T.StructType([*ROUTED, *_nullable(events), T.StructField(MEASURES[0], T.LongType())])
 
 
 def matched_schema(events: T.StructType) -> T.StructType:
-    """Give the columns of what a batch leaves: deliveries, and one sample for each lane."""
+    """Return the schema of a batch's output: deliveries, and one row of measures per lane."""
     matches = T.StructField("matches", T.ArrayType(T.StringType(), containsNull=False))
     return T.StructType([*ROUTED, *_nullable(events), matches, *(T.StructField(n, T.LongType()) for n in MEASURES)])
 
@@ -46,16 +46,16 @@ def _nullable(events: T.StructType) -> list[T.StructField]:
 
 @dataclass(frozen=True)
 class Route:
-    """For ``mapInArrow``: sends each publication to every lane whose covering set matches it, and nowhere else.
+    """For ``mapInArrow``: sends each publication to the lanes whose covering set matches it.
 
     Parameters
     ----------
     covers
         The covering subscriptions, each with its lane.
     attributes
-        Those that any subscription names; a row in which one cannot be read goes nowhere.
+        All attributes that subscriptions use; a row with an unreadable one is dropped.
     reader
-        How rows become publications.
+        Turns rows into publications.
     columns
         The names of the publications' columns.
     """
@@ -66,7 +66,7 @@ class Route:
     columns: tuple[str, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Fan out."""
+        """Yield each publication once per lane, and a count of all publications."""
         index = self._index()
         lanes = np.array([lane for lane, _ in self.covers], dtype=np.int32)
         count = 0
@@ -76,8 +76,8 @@ class Route:
             count += batch.num_rows
             pairs = {
                 (event, int(lanes[int(cover)]))
-                for event, found in enumerate(index.match(events).lists().to_pylist())
-                for cover in found
+                for event, matching in enumerate(index.match(events).lists().to_pylist())
+                for cover in matching
             }
             rows, where = np.array(sorted(pairs, key=lambda pair: pair[::-1]), dtype=np.int64).reshape(-1, 2).T
             yield self._rows(good.take(pa.array(rows)), DELIVERY, where, None)
@@ -109,11 +109,11 @@ class Lane:
     logs
         The directory of each lane's log.
     versions
-        How much of each log counts in this batch.
+        The size of each log that this batch uses.
     reader, columns
         As for `Route`.
     engine
-        Of the indexes; a lane lives for long, so by default the fastest, however small the index is.
+        The kernels of the indexes; by default the fastest, even for small indexes, because a lane runs for long.
     """
 
     logs: tuple[str, ...]
@@ -123,7 +123,7 @@ class Lane:
     engine: Engine = "auto"
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Run one lane."""
+        """Yield the deliveries of one lane, then its measures."""
         context = TaskContext.get()
         assert context is not None
         lane = context.partitionId()
@@ -138,12 +138,12 @@ class Lane:
                 continue
             if index is None:
                 index = self._index(lane)
-                self._match(index, mine.slice(0, 1))  # what is compiled or laid out once is no matching delay
-            begun = time.process_time_ns()
-            found = self._match(index, mine)
-            total["cpu_us"] += (time.process_time_ns() - begun) // 1000
+                self._match(index, mine.slice(0, 1))  # warm-up: compilation is not matching delay
+            start = time.process_time_ns()
+            matched = self._match(index, mine)
+            total["cpu_us"] += (time.process_time_ns() - start) // 1000
             total["publications"] += mine.num_rows
-            for rows in found:
+            for rows in matched:
                 total["deliveries"] += len(rows.column("matches").flatten())
                 total["bytes"] += rows.nbytes
                 yield rows

@@ -1,4 +1,4 @@
-"""The subscriptions of a live federation as they come and go: a DataFrame that is read once, or a directory that grows."""
+"""Reads the subscriptions of brokers on Spark: from a DataFrame, once, or from a growing directory, before every batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class SubscriptionSource:
-    """Tells what changed since it was last asked: ids with a subscription (new, or another one), or with None (gone).
+    """Returns the changes since the last call: ids with a new subscription, or with None if they were removed.
 
     Parameters
     ----------
@@ -35,17 +35,17 @@ class SubscriptionSource:
     _known: dict[str, Subscription] = field(default_factory=dict)
 
     def changes(self) -> dict[str, tuple[Subscription, str] | None]:
-        """Read what is new; a line that cannot be read says nothing and is kept as a fault."""
-        found: dict[str, tuple[Subscription, str] | None] = {}
+        """Return what is new; a line that cannot be read is left out and kept in ``faults``."""
+        changes: dict[str, tuple[Subscription, str] | None] = {}
         for name, text in self._lines():
             if text is None:
-                found[name] = None
+                changes[name] = None
                 continue
             try:
-                found[name] = (self._parsed(text), text)
+                changes[name] = (self._parsed(text), text)
             except LanguageError as fault:
                 self._fault(f"{name}: {fault}")
-        return found
+        return changes
 
     def _fault(self, *faults: str) -> None:
         for fault in faults:
@@ -79,7 +79,7 @@ class SubscriptionSource:
         return [(row["id"], row["subscription"]) for row in rows if row["subscription"] is not None]
 
     def _new_lines(self, directory: Path) -> list[tuple[str, str | None]]:
-        found: list[tuple[str, str | None]] = []
+        lines: list[tuple[str, str | None]] = []
         for file, size in sorted(current_version(directory).items()):
             begin = self._read.get(file, 0)
             if size <= begin:
@@ -90,10 +90,10 @@ class SubscriptionSource:
             self._read[file] = size
             for line in content.split(b"\n")[:-1]:
                 try:
-                    one = read_line(line)
+                    entry = read_line(line)
                 except ValueError as fault:
                     self._fault(f"{file}: {fault}")
                     continue
-                if one is not None:
-                    found.append(one)
-        return found
+                if entry is not None:
+                    lines.append(entry)
+        return lines
