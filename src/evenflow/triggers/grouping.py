@@ -1,4 +1,4 @@
-"""Trigger groups, the unit of transfer: the triggers with the longest predicted time, up to TriGroup (*DLBer*, section 2.1)."""
+"""Trigger groups, the unit of transfer: the longest triggers in the queue, up to TriGroup (*DLBer*, section 2.1)."""
 
 from __future__ import annotations
 
