@@ -126,7 +126,7 @@ class Carrier:
         after: float | None = None,
         why: str = "",
     ) -> Note:
-        """Return a trace record of a step; ``after`` is the memory this unit expects after the transfer, in per cent."""
+        """Return the trace record of a step; ``after`` is this unit's expected memory afterwards, in per cent."""
         if ops is None:
             ops = (self.custody.taking if taker == self.unit else self.custody.giving)[key].ops
         name = "/".join(map(str, (*key[0], giver, taker)))

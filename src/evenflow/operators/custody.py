@@ -181,7 +181,7 @@ class Custody:
         self.locked.update(dict.fromkeys(self.giving[key].ops, key))
 
     def on_giver(self, key: Key, event: Event, now: float, kept: Iterable[Transfer] = ()) -> Action | None:
-        """Apply an event to an outgoing transfer and return the action; of an accepted promise only ``kept`` is shipped."""
+        """Apply an event to an outgoing transfer and return the action; when accepted, only ``kept`` is shipped."""
         parcel = self.giving.get(key)
         state = parcel.state if parcel is not None else Giver.RUNNING
         assert isinstance(state, Giver)
