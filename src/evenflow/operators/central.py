@@ -129,7 +129,7 @@ def _made_room(
 def rebalance(board: Board, upper: float, *, hops: int = 4, spread: bool = True) -> list[tuple[str, Transfer]]:
     """Relieve every unit whose overload can end completely, the smallest need first, and return the moves.
 
-    With ``spread``, the remaining room then takes load from the other overloaded units.
+    With ``spread``, the remaining room then takes load from the other overloaded units, the fullest first.
     """
     board.look()
     board.moves.clear()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from evenflow.operators.transfers import Transfer
 
 Talk = tuple[str, int, int]
-"""The key of a negotiation: the unit that started it, how often that unit had been started, and a number."""
+"""The key of a negotiation: the unit that began it, how often that unit had been started by then, and a number."""
 
 UNSET, NORMAL, HIGH = 0, 1, 2  # Message.urgent of Table 2
 

@@ -30,7 +30,7 @@ class Sizes(dict[int, float]):
         self._holders: dict[int, list[Holder]] = {}
 
     def watch(self, ops: Iterable[int], holder: Holder) -> None:
-        """Notify a holder from now on when one of these operators changes; there is no way to unsubscribe."""
+        """Notify a holder when one of these operators changes, needlessly also after it no longer holds the operator."""
         for op in ops:
             holders = self._holders.setdefault(op, [])
             if holder not in holders:

@@ -20,7 +20,7 @@ class Pulse:
     """What one worker has reported and heard. It is not saved: after a crash it starts empty."""
 
     settings: WorkerSettings
-    told_s: float = 0.0  # the load last reported, and when
+    told_s: float = 0.0  # the load that the master expects here, and since when
     told_at: float = 0.0
     asked: float = NEVER
     heard: dict[str, Heartbeat] = field(default_factory=dict)

@@ -65,7 +65,7 @@ class Leases:
         return lease
 
     def overdue(self, now: float, lease_s: float) -> list[int]:
-        """Return the leases that are open at ``since + lease_s`` or later, the time for which the timer is set."""
+        """Return the open leases that are at least ``lease_s`` old; the timer is set to exactly ``since + lease_s``."""
         return [number for number, lease in self.open.items() if lease.since + lease_s <= now]
 
 
@@ -103,7 +103,7 @@ class Copies:
         return self.held[home, *place].row
 
     def refresh(self, home: str, news: Refresh, rows: Any) -> Row | None:
-        """Apply a change from the home to a borrowed row and return it; return ``None`` if the row is no longer here."""
+        """Apply a change from the home to a borrowed row and return the row, or ``None`` if it is no longer here."""
         copy = self.held.get((home, news.table, news.key))
         if copy is None:
             return None

@@ -81,7 +81,7 @@ class Heartbeat(NamedTuple):
 class Instruct(NamedTuple):
     """Instruction to give the taker ``groups`` groups, or with 0 as many as hold ``seconds`` of work.
 
-    With ``share`` it is that share of the queue when the instruction arrives, without the first part ``after`` of it.
+    With ``share`` it is that share of the work behind the first part ``after`` of the queue, measured on arrival.
     """
 
     number: Number

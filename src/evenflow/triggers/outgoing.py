@@ -37,7 +37,7 @@ class Outgoing:
             self.bodies.setdefault(to, []).append(Events(tuple(writes), beat))
 
     def messages(self) -> Iterator[tuple[str, Any]]:
-        """Yield and remove all messages: one per worker, but each part of a group in a message of its own."""
+        """Yield and remove all messages: one per worker, or more if there are several parts of groups, one in each."""
         for to in list(self.events):
             self._close(to)
         bodies, self.bodies = self.bodies, {}

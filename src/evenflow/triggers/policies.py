@@ -30,7 +30,7 @@ class WorkerLoad(NamedTuple):
 class Transfer(NamedTuple):
     """A transfer from giver to taker: ``groups`` groups, or with 0 ``seconds`` of the giver's work.
 
-    With ``share`` it is that share of the giver's queue, without the first part ``after`` (both are fractions of work).
+    With ``share`` it is that share of the work behind the first part ``after`` of the giver's queue, both as fractions.
     """
 
     giver: str
@@ -164,7 +164,7 @@ class AskWhenIdle:
     asks: bool = True
 
     def decide(self, workers: Sequence[WorkerLoad]) -> list[Transfer]:
-        """Serve all workers that ask or have little load, the least loaded first, each from the currently longest queue.
+        """Serve workers that ask or have little load, the least loaded first, each from the currently longest queue.
 
         Examples
         --------

@@ -90,8 +90,8 @@ class WorkerSettings:
         Seconds after which a group whose results are missing is taken back; with 0 never.
     direct
         Whether the borrower of a trigger fires its events itself, instead of the home. This saves the home most of the
-        work. It needs coalescing, leases that are never taken back, and a driver that never reorders messages, not even
-        messages that travel through different workers.
+        work. It needs coalescing, leases that are never taken back, and a driver in which messages never overtake each
+        other, by any route.
     durable
         Whether its state survives a crash: the state is saved before any message is sent.
     record

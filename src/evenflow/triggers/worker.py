@@ -314,7 +314,7 @@ class TriggerWorker:
         return self._gain(self.app.triggers[invocation.trigger], self._row(invocation))
 
     def _gain(self, trigger: Trigger, row: Row) -> float:
-        """Return the change that the trigger would make, divided by its predicted seconds to the power ``cost_power``."""
+        """Return the change that the trigger would make, divided by its predicted seconds to ``cost_power``."""
         if self.settings.order == "arrival" or trigger.matters is None:
             return 0.0
         at_zero, slope = self.state.estimate.line(trigger.name)

@@ -28,7 +28,7 @@ class LiveSettings:
 
 def run(settings: LiveSettings, seed: int, trace: TraceWriter | None) -> Mapping[str, object]:
     """Run the pipeline once, and compare its results with plain Spark SQL over the same readings."""
-    from evenflow.experiments.operators.live_trial import live  # noqa: PLC0415 - Spark is loaded by who needs it
+    from evenflow.experiments.operators.live_trial import live  # noqa: PLC0415 - load Spark only if needed
 
     found = live(
         settings.seconds,

@@ -1,4 +1,4 @@
-"""The run behind ``ami-live``: queries of Figures 3 and 5 on Spark with surges and transfers; all results are checked."""
+"""The run behind ``ami-live``: queries of Figures 3 and 5 on Spark with surges, transfers and a check of results."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def kind_of(folder: Path) -> str:
 def _flow(
     session: SparkSession, pipeline: Pipeline, grid: Grid | None, source: tuple[Path, str], until: float, batches: int
 ) -> None:
-    """Run the stream, and write generated readings meanwhile; one file is one batch (generated: one hour of event time)."""
+    """Run the stream, and write generated readings meanwhile; one file is one batch, generated ones hold one hour."""
     folder, kind = source
     if grid is not None:
         grid.write(folder, 0, 0, HOUR)

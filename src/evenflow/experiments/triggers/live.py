@@ -51,7 +51,7 @@ class LiveSettings:
 
 def run(settings: LiveSettings, seed: int, trace: TraceWriter | None) -> Mapping[str, object]:
     """Run unbalanced, balanced, and with added links, in one session."""
-    from evenflow.spark.session import local_session, stderr_into  # noqa: PLC0415 - Spark is loaded when it is needed
+    from evenflow.spark.session import local_session, stderr_into  # noqa: PLC0415 - load Spark only if needed
 
     graph = _graph(settings, seed)
     homes = skewed_homes(graph.pages, settings.lanes, settings.skew, np.random.default_rng([seed, 2]))
@@ -153,7 +153,7 @@ def _policy(settings: LiveSettings) -> Policy:
 def _start(
     spark: Any, settings: LiveSettings, graph: Graph, homes: Mapping[int, int], policy: Policy, tolerance: float
 ) -> TriggerRun:
-    from evenflow.spark.triggers.plane import Placed, TriggerRun  # noqa: PLC0415 - Spark is loaded by who needs it
+    from evenflow.spark.triggers.plane import Placed, TriggerRun  # noqa: PLC0415 - load Spark only if needed
 
     worker = WorkerSettings(
         heartbeat_s=0.0,
@@ -227,7 +227,7 @@ def told(run: TriggerRun) -> dict[Any, float]:
 
 
 def l1(found: Mapping[Any, float], exact: Mapping[int, float]) -> float:
-    """Return the L1 distance of the ranks; check first that both have the same pages."""
+    """Return the L1 distance of the ranks; raise an error if there are no pages to compare."""
     compare(exact, found).judged("dlber-live")
     return sum(abs(found[page] - rank) for page, rank in exact.items())
 

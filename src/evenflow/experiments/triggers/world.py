@@ -42,7 +42,7 @@ def _parts(message: Any) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Seconds of an execution on a worker of speed 1: ``base_s``, plus ``edge_s`` for each link or weight of the page."""
+    """Seconds of an execution on a worker of speed 1: ``base_s``, plus ``edge_s`` per link or weight of the page."""
 
     base_s: float = 0.05
     edge_s: float = 0.01

@@ -124,7 +124,7 @@ class Enter:
 class Level:
     """The function for ``mapInArrow`` after ``repartitionById``: it runs the operators of one level's units.
 
-    Cells of other levels pass through unchanged.
+    All other cells pass through unchanged.
 
     Parameters
     ----------
