@@ -1,4 +1,4 @@
-"""Carries transfers out: what a unit sends and saves as operators leave and arrive, whoever agreed on it and how."""
+"""The transfer part of a unit: what it sends and saves as operators leave and arrive, for every protocol."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from evenflow.operators.transfers import Transfer
 
 
 class Runs(NamedTuple):
-    """A command of units: these operators run here from now on."""
+    """A unit's command: these operators run here from now on."""
 
     ops: tuple[int, ...]
 
 
 class Stops(NamedTuple):
-    """A command of units: these operators run here no longer."""
+    """A unit's command: these operators no longer run here."""
 
     ops: tuple[int, ...]
 
 
 class Agrees(NamedTuple):
-    """A command of units: it has just agreed to take so many operators, and their memory counts."""
+    """A unit's command: it has just agreed to take these operators, and their memory counts here."""
 
     ops: tuple[int, ...]
     giver: str
@@ -38,7 +38,7 @@ class Carrier:
     Parameters
     ----------
     unit, custody
-        Its name, and what it has.
+        Its name, and the record of its operators.
     """
 
     def __init__(self, unit: str, custody: Custody) -> None:
@@ -89,7 +89,7 @@ class Carrier:
             self._save()
             ops = self.custody.giving[key].ops
             self._out.append(Stops(ops))
-            after = self.memory() - self.custody.size(ops)  # until the receipt they count here too
+            after = self.memory() - self.custody.size(ops)  # until the receipt arrives they count here too
             self._out.append(self._session(key, "ship", now, giver=self.unit, taker=key[1], after=after))
             self._send(key[1], Ship(key[0], ops, {}))
         elif action is Step.SHIP_AGAIN:
@@ -126,7 +126,7 @@ class Carrier:
         after: float | None = None,
         why: str = "",
     ) -> Note:
-        """Note a step; ``after`` is the memory that this unit expects to have in the end, in per cent."""
+        """Return the trace record of a step; ``after`` is this unit's expected memory afterwards, in per cent."""
         if ops is None:
             ops = (self.custody.taking if taker == self.unit else self.custody.giving)[key].ops
         name = "/".join(map(str, (*key[0], giver, taker)))

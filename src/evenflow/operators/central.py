@@ -1,7 +1,8 @@
-"""The yardstick: one balancer that sees every unit at once and moves operators hop by hop, no receiver above the limit.
+"""A central balancer for comparison: it sees all units and moves operators hop by hop, no receiver above the limit.
 
-Same adjacency, same feasibility as the units have; what it cannot do, no protocol between neighbours can be blamed for.
-It is greedy: units that need least are relieved first, then what room is left takes load from the fullest.
+It follows the same rules of adjacency and feasibility as the units. An overload that it cannot end is therefore no
+fault of a protocol between neighbours. It is greedy: it relieves the units with the smallest need first, then uses
+the remaining room to take load from the fullest units.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ EPSILON = 1e-9
 
 
 class Board:
-    """Every operator's place and size, with a list of moves that can be undone.
+    """The place and size of every operator, with a list of moves that can be undone.
 
     Parameters
     ----------
     graph, tree, where, sizes
-        The world; ``sizes`` is read anew with every look.
+        The operator graph, the tree, the unit of every operator, and the sizes, which ``look`` reads again.
     """
 
     def __init__(self, graph: Graph, tree: Tree, where: Mapping[int, str], sizes: Mapping[int, float]) -> None:
@@ -43,17 +44,17 @@ class Board:
         self.memory = {unit: sum(map(size, s.present)) for unit, s in self.selections.items()}
 
     def transfers(self, giver: str, taker: str) -> list[Transfer]:
-        """Return what may go from one unit to its neighbour, measured."""
+        """Return the transfers that may go from one unit to its neighbour, with current sizes."""
         size = self.sizes.__getitem__
         return [Transfer(t.ops, t.to, sum(map(size, t.ops))) for t in self.selections[giver] if t.to == taker]
 
     def move(self, giver: str, transfer: Transfer) -> None:
-        """Carry one transfer out."""
+        """Carry out one transfer and record it."""
         self._shift(giver, transfer.to, transfer.ops)
         self.moves.append((giver, transfer))
 
     def undo(self, mark: int) -> None:
-        """Take back every move since a mark, which is an earlier length of ``moves``."""
+        """Undo every move since ``mark``, which is an earlier length of ``moves``."""
         while len(self.moves) > mark:
             giver, transfer = self.moves.pop()
             self._shift(transfer.to, giver, transfer.ops)
@@ -67,7 +68,7 @@ class Board:
 
 
 def best_fit(transfers: Iterable[Transfer], need: float, space: float) -> Transfer | None:
-    """Return the smallest transfer that covers the need, else the largest that fits.
+    """Return the smallest transfer that covers the need and fits, else the largest that fits.
 
     Examples
     --------
@@ -83,12 +84,12 @@ def best_fit(transfers: Iterable[Transfer], need: float, space: float) -> Transf
 
 
 def shed(board: Board, unit: str, need: float, upper: float, hops: int, barred: frozenset[str]) -> float:
-    """Move so much away from a unit, through neighbours that first make room, and return how much went."""
+    """Move ``need`` away from a unit, to neighbours that may first make room, and return how much was moved."""
     gone = 0.0
     neighbours = [n for n in board.tree.neighbours(unit) if n not in barred]
     for neighbour in sorted(neighbours, key=lambda n: (board.memory[n], n)):
         if board.memory[neighbour] > upper + EPSILON:
-            break  # it neither takes nor passes on, and those after it are fuller
+            break  # an overloaded neighbour takes and passes on nothing, and the next ones are fuller
         while gone < need - EPSILON:
             space = upper - board.memory[neighbour]
             transfer = best_fit(board.transfers(unit, neighbour), need - gone, space)
@@ -105,7 +106,7 @@ def shed(board: Board, unit: str, need: float, upper: float, hops: int, barred: 
 def _made_room(
     board: Board, unit: str, neighbour: str, need: float, upper: float, hops: int, barred: frozenset[str]
 ) -> Transfer | None:
-    """Let a neighbour give first, so that it can take one transfer that it has no room for; or change nothing."""
+    """Let a neighbour give operators away first, so that it has room for one transfer; else change nothing."""
     if hops <= 1 or not any(
         board.memory[n] <= upper + EPSILON for n in board.tree.neighbours(neighbour) if n != unit and n not in barred
     ):
@@ -117,7 +118,7 @@ def _made_room(
     lacking = wanted.size - (upper - board.memory[neighbour])
     if board.memory[neighbour] <= upper + EPSILON and lacking > EPSILON:
         shed(board, neighbour, lacking, upper, hops - 1, barred | {unit})
-    # The neighbour may have given what has to go along, so the transfer is looked up again.
+    # The neighbour's own moves may have changed which operators must go together, so look the transfer up again.
     again = best_fit(board.transfers(unit, neighbour), need, upper - board.memory[neighbour])
     if again is None or again.size < wanted.size - EPSILON:
         board.undo(mark)
@@ -126,7 +127,10 @@ def _made_room(
 
 
 def rebalance(board: Board, upper: float, *, hops: int = 4, spread: bool = True) -> list[tuple[str, Transfer]]:
-    """Relieve whom it can, fully and the neediest last; then, with ``spread``, use the room that is left."""
+    """Relieve every unit whose overload can end completely, the smallest need first, and return the moves.
+
+    With ``spread``, the remaining room then takes load from the other overloaded units, the fullest first.
+    """
     board.look()
     board.moves.clear()
     over = sorted((m, unit) for unit, m in board.memory.items() if m > upper + EPSILON)

@@ -1,7 +1,7 @@
-"""What a unit has, has promised, has shipped and expects; nothing here speaks to anybody.
+"""The operators that a unit runs, has promised, has shipped and expects; this module sends nothing.
 
-An operator that is expected counts as present, one that is promised as not free.
-So a chain is never inverted: whatever is decided here already knows what is under way on every link of the unit.
+An expected operator counts as present, and a promised one as not free.
+So a chain is never inverted: every decision includes the transfers under way on all links of the unit.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from evenflow.operators.transfers import Selection, Transfer, Walk
 from evenflow.operators.tree import Tree
 
 Key = tuple[Talk, str]
-"""A transfer's name: the negotiation, and the other side of the transfer."""
+"""The key of a transfer: the negotiation, and the unit on the other side."""
 
-REMEMBERED = 4096  # finished sessions that a unit can still tell from new ones
+REMEMBERED = 4096  # finished sessions that a unit remembers, to recognise repeated messages
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class Parcel:
 
     state: Giver | Taker
     transfers: tuple[Transfer, ...]
-    at: float  # when something last happened
+    at: float  # time of the last event
     offered: bool = True  # the negotiation was an offer, not a demand
 
     @property
@@ -45,9 +45,9 @@ class Custody:
     Parameters
     ----------
     graph, tree, unit
-        What feeds what, and where this unit stands.
+        The operator graph, the tree, and the name of this unit.
     sizes
-        Memory of every operator as it is measured now, in per cent of a unit.
+        The current memory of every operator, in per cent of a unit's memory.
     walk
         How transfers are selected.
     """
@@ -63,11 +63,11 @@ class Custody:
         self.done: dict[Key, None] = {}
         self.locked: dict[int, Key] = {}
         self.selection = Selection(graph, tree, unit, walk)
-        self._memory: float | None = None  # None, or a sum that still holds
-        self._resized = True  # since the transfers were measured
-        self._transfers: dict[str, list[Transfer]] | None = None  # None, or those that are free, as measured
+        self._memory: float | None = None  # cached sum; None when outdated
+        self._resized = True  # whether a size changed since the transfers were measured
+        self._transfers: dict[str, list[Transfer]] | None = None  # cached free transfers; None when outdated
 
-    # -- what it comes to -----------------------------------------------------------------------
+    # -- memory and available transfers ---------------------------------------------------------
 
     def memory(self) -> float:
         """Return the memory in use; an operator under way counts on both sides."""
@@ -79,16 +79,16 @@ class Custody:
         return self._memory
 
     def resized(self) -> None:
-        """Form sums anew: an operator that is counted here has another size now."""
+        """Drop the cached sums, because the size of an operator has changed."""
         self._memory = self._transfers = None
         self._resized = True
 
     def under_way(self) -> Iterable[int]:
-        """Return the operators that are counted here although they do not run here."""
+        """Return the operators that count here but do not run here."""
         return chain(self.shipped(), chain.from_iterable(p.ops for p in self.taking.values()))
 
     def shipped(self) -> Iterable[int]:
-        """Return the operators that left here and have not arrived, as far as this unit knows."""
+        """Return the operators that were shipped and for which no receipt has come yet."""
         return chain.from_iterable(p.ops for p in self.giving.values() if p.state is Giver.SHIPPED)
 
     def size(self, ops: Iterable[int]) -> float:
@@ -96,7 +96,7 @@ class Custody:
         return sum(map(self.sizes.__getitem__, ops))
 
     def transfers(self, to: str | None = None) -> list[Transfer]:
-        """Return the available transfers whose operators are all free, measured now."""
+        """Return the available transfers whose operators are all free, with current sizes."""
         if self._transfers is None:
             self._transfers = self._measure()
         if to is not None:
@@ -109,7 +109,7 @@ class Custody:
             for to, transfers in by_taker.items():
                 for number, (ops, _, known) in enumerate(transfers):
                     size = sizes[ops[0]] if len(ops) == 1 else sum([sizes[op] for op in ops])
-                    if size != known:  # few operators change from one look to the next
+                    if size != known:  # few operators change between two measurements
                         transfers[number] = Transfer(ops, to, size)
             self._resized, self.selection.measured = False, True
         taken = {op for op in self.locked if op in self.selection.present}
@@ -119,22 +119,22 @@ class Custody:
         return {to: [t for t in transfers if taken.isdisjoint(t.ops)] for to, transfers in by_taker.items()}
 
     def movable(self, to: str) -> float:
-        """Return the memory of all operators that could go to a neighbour, together with others or alone."""
+        """Return the memory of all operators that could go to a neighbour, alone or with others."""
         return self.size(self.selection.movable(to))
 
     def free(self, op: int) -> bool:
-        """Say whether an operator runs here and is promised to nobody."""
+        """Return whether an operator runs here and is not promised."""
         return op in self.owned and op not in self.locked
 
     def available(self, transfer: Transfer) -> bool:
-        """Say whether a transfer is still possible."""
+        """Return whether a transfer is still possible."""
         return self.selection.holds(transfer) and all(self.free(op) for op in transfer.ops)
 
     def welcome(self, transfer: Transfer, sender: str) -> bool:
-        """Say whether a transfer may come in: it must not pass an operator of its own chain on the link.
+        """Return whether a transfer may come in: it must not cross an operator of its own chain on the link.
 
-        What comes up from a child may not feed an operator that is promised downward;
-        what comes down from the parent may not be fed by one that is promised upward.
+        An operator that comes up from a child must not feed one that is promised downward.
+        An operator that comes down from the parent must not be fed by one that is promised upward.
         """
         for op in transfer.ops:
             operator = self.graph[op]
@@ -147,10 +147,10 @@ class Custody:
                 return False
         return True
 
-    # -- without sessions: the listings as they are ---------------------------------------------
+    # -- without sessions: the listings as printed ----------------------------------------------
 
     def load(self, ops: Iterable[int]) -> list[int]:
-        """Run operators at once, and return those that are new here."""
+        """Start operators at once, and return those that are new here."""
         self._memory = self._transfers = None
         new = [op for op in dict.fromkeys(ops) if op not in self.owned]
         self.sizes.watch(new, self)
@@ -159,7 +159,7 @@ class Custody:
         return new
 
     def unload(self, ops: Iterable[int]) -> list[int]:
-        """Stop running operators at once, and return those that were here."""
+        """Stop operators at once, and return those that ran here."""
         self._memory = self._transfers = None
         gone = [op for op in dict.fromkeys(ops) if op in self.owned]
         for op in gone:
@@ -168,7 +168,7 @@ class Custody:
         return gone
 
     def drop(self, transfer: Transfer) -> None:
-        """Forget a transfer that was granted, until its operators are looked at again (Listing 5, line 14)."""
+        """Remove a granted transfer until the transfers of its operators are computed again (Listing 5, line 14)."""
         self._transfers = None
         self.selection.drop(transfer)
 
@@ -181,7 +181,7 @@ class Custody:
         self.locked.update(dict.fromkeys(self.giving[key].ops, key))
 
     def on_giver(self, key: Key, event: Event, now: float, kept: Iterable[Transfer] = ()) -> Action | None:
-        """Let something happen to a transfer that goes out; of an accepted promise only ``kept`` are shipped."""
+        """Apply an event to an outgoing transfer and return the action; when accepted, only ``kept`` is shipped."""
         parcel = self.giving.get(key)
         state = parcel.state if parcel is not None else Giver.RUNNING
         assert isinstance(state, Giver)
@@ -215,14 +215,14 @@ class Custody:
     # -- taking ---------------------------------------------------------------------------------
 
     def expect(self, key: Key, transfers: Iterable[Transfer], now: float, *, offered: bool) -> None:
-        """Deploy what was agreed: it counts from now on, and runs once it is shipped."""
+        """Deploy the agreed transfers: they count from now on, and run once they are shipped."""
         self._memory = self._transfers = None
         self.taking[key] = Parcel(Taker.EXPECTING, tuple(transfers), now, offered)
         self.sizes.watch(self.taking[key].ops, self)
         self.selection.add(self.taking[key].ops)
 
     def on_taker(self, key: Key, event: Event, now: float, ops: Iterable[int] = ()) -> Action | None:
-        """Let something happen to a transfer that comes in; ``ops`` are those that were shipped."""
+        """Apply an event to an incoming transfer and return the action; ``ops`` are the shipped operators."""
         parcel = self.taking.get(key)
         state = Taker.EXPECTING if parcel is not None else Taker.RUNNING if key in self.done else Taker.ABSENT
         row = TAKING.get((state, event))
@@ -246,10 +246,10 @@ class Custody:
                 del self.done[next(iter(self.done))]
         return action
 
-    # -- what survives a crash ------------------------------------------------------------------
+    # -- saved state ----------------------------------------------------------------------------
 
     def durable(self) -> dict[str, Any]:
-        """Return what must be saved before anybody is told."""
+        """Return the state that must be saved before any message is sent."""
         return {
             "owned": tuple(self.owned),
             "shipped": {k: (p.transfers, p.offered) for k, p in self.giving.items() if p.state is Giver.SHIPPED},
@@ -258,7 +258,10 @@ class Custody:
         }
 
     def restore(self, saved: Mapping[str, Any], now: float) -> None:
-        """Begin again with what was saved; promises are gone, and who relies on one is told so when it asks."""
+        """Restore the saved state after a restart.
+
+        Promises are not saved. A neighbour that accepts one later gets the answer that it is withdrawn.
+        """
         self.load(saved["owned"])
         for key, (transfers, offered) in saved["shipped"].items():
             self.giving[key] = Parcel(Giver.SHIPPED, transfers, now, offered)

@@ -1,4 +1,4 @@
-"""State diagrams drawn from the tables, as Mermaid text: a page that shows them cannot disagree with the code."""
+"""State diagrams as Mermaid text, generated from the transition tables, so that the docs always match the code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TABLES: Mapping[str, tuple[Mapping[Any, Any], Enum]] = {
 
 
 def draw(name: str) -> str:
-    """Draw one table: each arrow is an event and what is done about it.
+    """Draw one table as a diagram: each arrow is labelled with an event and its action.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""Our protocol for the same tree: ask where room is known to be, and let units on the way make room for it.
+"""A metering unit with our protocol: it asks neighbours that have room, and units on the way make room for it.
 
-Units tell their neighbours how much could go through them; a hint sums up a whole side of the tree, and nothing else.
-A unit sheds what takes it below the upper threshold, not down to the target, and asks one neighbour after the other.
-A neighbour serves the smallest need first; if it lacks room it first passes operators of its own on, one hop further.
-The transfers themselves are the same sessions as everywhere.
+A unit sends each neighbour a hint: how much memory the neighbour could move through it. A hint is one total for a
+whole side of the tree. An overloaded unit sheds only enough to get below the upper threshold, not down to the target.
+It asks one neighbour at a time. A neighbour serves the smallest need first. If it lacks room, it first passes some of
+its own operators on, one hop further. The transfers use the same sessions as the published protocol.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ ACT, GATHER = "act", "gather"
 
 @dataclass(slots=True)
 class Errand:
-    """What a unit is about to shed, for itself or to make room for a neighbour."""
+    """An attempt of a unit to shed memory, for itself or to make room for a neighbour."""
 
     need: float
     hops: int
     spare: bool
     since: float
-    left: list[str]  # neighbours that were not asked yet
-    asker: tuple[str, Ask] | None = None  # who waits for the room
+    left: list[str]  # neighbours still to ask
+    asker: tuple[str, Ask] | None = None  # the neighbour that waits for the room
     talk: Talk = ("", 0, 0)
     asked: str | None = None
     granting: bool = False
@@ -45,12 +45,12 @@ class Errand:
 
 @dataclass(slots=True)
 class Known:
-    """What a unit remembers of its neighbours and of itself."""
+    """A unit's record of its neighbours' hints, the hints it sent, and its own memory."""
 
     hints: dict[str, Hint] = field(default_factory=dict)
     told: dict[str, Hint] = field(default_factory=dict)
-    memory: float | None = None  # at the last look
-    growth: float = 0.0  # since the look before
+    memory: float | None = None  # at the last check
+    growth: float = 0.0  # between the last two checks, without transfers
 
 
 class EvenUnit(MeteringUnit):
@@ -69,13 +69,13 @@ class EvenUnit(MeteringUnit):
         self.errand: Errand | None = None
         self.known = Known()
         self._asks: list[tuple[str, Ask]] = []
-        self._share = max(1.0, len(graph) / len(tree.units))  # operators of a unit if all had as many
+        self._share = max(1.0, len(graph) / len(tree.units))  # operators per unit on average
         self._looks = 0
-        self._moved = 0.0  # memory that came or went by transfers since the last look
+        self._moved = 0.0  # memory gained or lost by transfers since the last check
         self._read.update({Hint: self._on_hint, Ask: self._on_ask, Space: self._on_space})
 
     def handle(self, event: Any, now: float) -> list[Any]:
-        """Take one event and return the commands."""
+        """Handle one event and return the commands."""
         if type(event) in (Received, Started) or event.name == MONITOR:
             return super().handle(event, now)
         self._out = []
@@ -85,7 +85,7 @@ class EvenUnit(MeteringUnit):
             self._answer(now)
         return self._out
 
-    # -- looking --------------------------------------------------------------------------------
+    # -- monitoring and hints -------------------------------------------------------------------
 
     def _monitor(self, now: float) -> None:
         self._expire(now)
@@ -95,7 +95,7 @@ class EvenUnit(MeteringUnit):
         self.known.memory, self._moved = memory, 0.0
         self._looks += 1
         if self._looks % self.settings.hint_refresh == 0:
-            self.known.told.clear()  # a hint may be lost
+            self.known.told.clear()  # send all hints again, because one may be lost
         self._tell()
         if memory + self._forecast() > self.settings.upper:
             self._out.append(Wake(now + self.settings.lag_s, ACT))
@@ -120,15 +120,15 @@ class EvenUnit(MeteringUnit):
         return self.settings.forecast * self.known.growth
 
     def _direct(self) -> float:
-        """Return the room that could be given away now."""
+        """Return the memory that this unit could take now."""
         if len(self.custody.owned) >= self.settings.crowd * self._share:
-            return 0.0  # any operator may surge, so the unit with the most of them is the likeliest to be overrun
+            return 0.0  # any operator may surge, so a unit with many operators has the highest risk
         return max(
             0.0, self.settings.upper - self.memory() - self._reserved() - self.settings.caution * self.known.growth
         )
 
     def _tell(self, but: str | None = None) -> None:
-        """Tell each neighbour, but for one, how much could go this way, if that has changed."""
+        """Send each neighbour, except ``but``, a hint of how much could move this way, if that has changed."""
         direct = self._direct()
         over = self.memory() > self.settings.upper
         ways = {} if over else {n: self._passable(n) for n in self.neighbours}
@@ -145,7 +145,7 @@ class EvenUnit(MeteringUnit):
                 self._send(neighbour, hint)
 
     def _passable(self, neighbour: str) -> float:
-        """Return how much of a neighbour's room operators of this unit could fill."""
+        """Return how much of a neighbour's room this unit's operators could fill."""
         hint = self.known.hints.get(neighbour)
         if hint is None or hint.room <= 0.0:
             return 0.0
@@ -153,13 +153,13 @@ class EvenUnit(MeteringUnit):
 
     def _on_hint(self, sender: str, message: Hint, now: float) -> None:
         self.known.hints[sender] = message
-        if self.memory() <= self.settings.upper:  # else nothing passes, and the hint changes nothing for others
+        if self.memory() <= self.settings.upper:  # an overloaded unit passes nothing on, so its own hints do not change
             self._tell(but=sender)
 
     # -- asking ---------------------------------------------------------------------------------
 
     def _act(self, now: float) -> None:
-        """Begin to shed what is above the threshold, or soon will be."""
+        """Start to shed the memory that is above the upper threshold now or by the forecast."""
         need = self.memory() + self._forecast() - self.settings.upper
         if self.errand is not None or need <= EPSILON:
             return
@@ -170,7 +170,7 @@ class EvenUnit(MeteringUnit):
         self._begin(Errand(need, hops, spare, now, self._order()), now)
 
     def _order(self, barred: str | None = None) -> list[str]:
-        """Return the neighbours that have room, those with the most of their own first."""
+        """Return the neighbours that have room, those with the most room of their own first."""
         hints = self.known.hints
         found = [n for n in self.neighbours if n != barred and self._room_at(n) > 0.0]
         return sorted(found, key=lambda n: (-hints[n].direct, -hints[n].room, n))
@@ -180,7 +180,7 @@ class EvenUnit(MeteringUnit):
         return hint.room if hint is not None else 0.0
 
     def _wanted(self, neighbour: str, need: float) -> float:
-        """Return the room that would cover a need: operators have sizes, so it may take a little more."""
+        """Return the room that would cover a need; operators cannot be split, so it may be a little more."""
         sizes = [t.size for t in self.custody.transfers(neighbour) if t.size > EPSILON]
         covering = min((size for size in sizes if size >= need - EPSILON), default=None)
         if covering is not None:
@@ -188,7 +188,7 @@ class EvenUnit(MeteringUnit):
         return min(self.custody.movable(neighbour), need + min(sizes)) if sizes else 0.0
 
     def _picked(self, neighbour: str, need: float, space: float) -> list[Transfer]:
-        """Choose transfers that together cover a need and fit: the one that just covers it, or the largest first."""
+        """Choose transfers that fit and cover a need: the smallest one that covers it, else the largest ones first."""
         transfers, chosen = self.custody.transfers(neighbour), []
         while need > EPSILON:
             best = best_fit(transfers, need, space)
@@ -205,7 +205,7 @@ class EvenUnit(MeteringUnit):
         self._next(now)
 
     def _next(self, now: float) -> None:
-        """Ask the next neighbour, or come to an end."""
+        """Ask the next neighbour, or end the errand."""
         errand = self.errand
         assert errand is not None
         errand.asked, errand.granting = None, False
@@ -222,7 +222,7 @@ class EvenUnit(MeteringUnit):
         self._tell()
 
     def _report(self, errand: Errand, now: float) -> None:
-        """Tell the neighbour that waited how much room there is now."""
+        """Answer the neighbour that waits with the room that is free now."""
         if errand.asker is not None:
             self._keep(*errand.asker, now)
 
@@ -263,7 +263,7 @@ class EvenUnit(MeteringUnit):
         self._asks.append((sender, message))
 
     def _answer(self, now: float) -> None:
-        """Answer the asks that came together, the smallest need first; for one of them room may be made."""
+        """Answer the gathered asks in order of rank; for one of them the unit may first make room."""
         asks, self._asks = sorted(self._asks, key=self._rank), []
         for sender, ask in asks:
             lacking = ask.want - self._direct()
@@ -275,7 +275,11 @@ class EvenUnit(MeteringUnit):
                 self._keep(sender, ask, now)
 
     def _rank(self, ask: tuple[str, Ask]) -> tuple[int, float, str]:
-        """Serve those in dire need first, then whom it can relieve, the smallest need first, then the others."""
+        """Return the sort key of an ask.
+
+        Units in dire need come first, the largest need first. Then come units whose overload can end, the smallest need
+        first, and then the others.
+        """
         sender, message = ask
         if message.need > self.settings.dire:
             return 0, -message.need, sender

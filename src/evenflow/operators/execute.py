@@ -1,6 +1,6 @@
-"""What operators do with rows: all rows of a batch at once, as Arrow tables; the state is the tuples of open windows.
+"""Execution of operators on all rows of a batch, as Arrow tables; the state is the tuples of open windows.
 
-A window closes when the watermark has passed its end: then no reading of it is still to come.
+A window closes when the watermark has passed its end, because then no more readings of it are expected.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TESTS: Mapping[str, Any] = {
 
 
 class Done(NamedTuple):
-    """What an operator puts out, what it keeps, and how many rows came too late for their window."""
+    """The output of an operator, its new state, and the number of rows that came too late for their window."""
 
     output: Any
     state: Any
@@ -41,13 +41,13 @@ def execute(spec: Spec, rows: Any, state: Any, closed: int, watermark: int) -> D
     Parameters
     ----------
     spec
-        What the operator is.
+        The operator.
     rows
-        A table like ``STATE``: rows with the number of the input that they come from.
+        A table with the schema ``STATE``; ``side`` is the number of the input that a row comes from.
     state
-        Tuples of open windows, or ``None``.
+        The tuples of open windows, or ``None``.
     closed, watermark
-        Windows that end at or before ``closed`` were closed before; those up to ``watermark`` close now.
+        Windows that end at or before ``closed`` are already closed; those that end up to ``watermark`` close now.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def _aggregate(spec: Spec, rows: Any) -> Any:
         found = grouped.aggregate([("value", "sum"), ("value", "count")])
         value = pc.divide(
             found.column("value_sum"), found.column("value_count")
-        )  # whole numbers: cut off, as SQL's div
+        )  # integer division truncates, as SQL's div
     else:
         found = grouped.aggregate([("value", spec.measure)])
         value = found.column(f"value_{spec.measure}").cast(pa.int64())
@@ -122,5 +122,5 @@ def _sort(spec: Spec, rows: Any) -> Any:
     order = [("begin", "ascending"), ("value", "descending"), ("key", "ascending"), ("ts", "ascending")]
     ordered = _windowed(spec, rows).sort_by(order)
     begin = ordered.column("begin").to_numpy()
-    first = np.searchsorted(begin, begin, side="left")  # where each row's window begins
+    first = np.searchsorted(begin, begin, side="left")  # the first row of each row's window
     return ordered.filter(pa.array(np.arange(len(begin)) - first < spec.limit)).select(ROWS.names)

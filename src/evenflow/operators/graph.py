@@ -1,6 +1,6 @@
-"""Operators of continuous queries: what feeds them, what they feed, and where they may run.
+"""The graph of query operators: what feeds each operator, what it feeds, and where it may run.
 
-An operator may run on any unit that its readings pass, never above the operator that it feeds (section 2.2.2).
+An operator may run on any unit that all its readings pass, but never above the operator that it feeds (section 2.2.2).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from evenflow.operators.tree import Tree
 
 
 class Operator(NamedTuple):
-    """What Table 1 says of an operator; its memory is measured, its unit is whoever has it.
+    """An operator as in Table 1, without its memory, which is measured, and its unit, which changes.
 
-    ``leaves`` are the units at which readings enter that reach it, directly or through other operators.
+    ``leaves`` are the units at which its readings enter, directly or through other operators.
     """
 
     id: int
@@ -27,7 +27,7 @@ class Operator(NamedTuple):
 
 @dataclass(frozen=True)
 class Graph:
-    """Every operator of every query: a directed graph without cycles, of which each operator feeds at most one other.
+    """The operators of all queries: a directed acyclic graph in which each operator feeds at most one other.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class Graph:
         meters: Mapping[int, Iterable[str]],
         names: Mapping[int, str] | None = None,
     ) -> Graph:
-        """Build the graph from what each operator feeds, and from the leaves whose meters feed it directly.
+        """Build the graph from the operator that each one feeds, and the leaves whose meters feed it directly.
 
         Raises
         ------
@@ -82,7 +82,7 @@ class Graph:
         return len(self.operators)
 
     def why_not(self, op: int, where: Mapping[int, str], tree: Tree) -> str | None:
-        """Say what is wrong with an operator's place, or nothing.
+        """Return what is wrong with an operator's place, or ``None``.
 
         Examples
         --------
@@ -102,6 +102,6 @@ class Graph:
         return None
 
     def misplaced(self, where: Mapping[int, str], tree: Tree) -> dict[int, str]:
-        """Return every operator that runs where it must not, with the reason."""
+        """Return every operator that runs on a forbidden unit, with the reason."""
         found = ((op, self.why_not(op, where, tree)) for op in self.operators)
         return {op: why for op, why in found if why is not None}

@@ -1,4 +1,4 @@
-"""What units say to their neighbours: Tables 2 and 3, and what a transfer needs that survives loss and crashes."""
+"""Messages between neighbouring units: Tables 2 and 3, and those that make a transfer survive loss and crashes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 from evenflow.operators.transfers import Transfer
 
 Talk = tuple[str, int, int]
-"""A negotiation's name: who began it, in which of its lives, and its number."""
+"""The key of a negotiation: the unit that began it, how often that unit had been started by then, and a number."""
 
 UNSET, NORMAL, HIGH = 0, 1, 2  # Message.urgent of Table 2
 
 
 class OfferRequest(NamedTuple):
-    """An overloaded unit says what it could give (Listing 3)."""
+    """An overloaded unit offers transfers (Listing 3)."""
 
     talk: Talk
     transfers: tuple[Transfer, ...]
@@ -22,7 +22,7 @@ class OfferRequest(NamedTuple):
 
 
 class OfferReply(NamedTuple):
-    """What the neighbour could take (Listing 4)."""
+    """The offered transfers that the neighbour could take (Listing 4)."""
 
     talk: Talk
     urgent: int
@@ -30,28 +30,28 @@ class OfferReply(NamedTuple):
 
 
 class OfferTransferRequest(NamedTuple):
-    """Take these (Listing 5)."""
+    """Request to take these transfers (Listing 5)."""
 
     talk: Talk
     transfers: tuple[Transfer, ...]
 
 
 class OfferTransferReply(NamedTuple):
-    """These are deployed (Listing 6); what is missing was refused."""
+    """These transfers are deployed (Listing 6); missing ones were refused."""
 
     talk: Talk
     transfers: tuple[Transfer, ...]
 
 
 class DemandRequest(NamedTuple):
-    """An underloaded unit says how much it could take (Listing 3, line 17)."""
+    """An underloaded unit tells how much memory it could take (Listing 3, line 17)."""
 
     talk: Talk
     size: float
 
 
 class DemandReply(NamedTuple):
-    """What the neighbour would give (Listing 8)."""
+    """The transfers that the neighbour would give (Listing 8)."""
 
     talk: Talk
     urgent: int
@@ -59,23 +59,23 @@ class DemandReply(NamedTuple):
 
 
 class DemandTransferRequest(NamedTuple):
-    """These are deployed; let them go (Listing 9)."""
+    """These transfers are deployed; the receiver may stop them (Listing 9)."""
 
     talk: Talk
     transfers: tuple[Transfer, ...]
 
 
 class Clear(NamedTuple):
-    """The negotiation is over for you."""
+    """The negotiation is over for the receiver."""
 
     talk: Talk
 
 
-# What the text leaves to the stream process engine: the transfer itself, which must survive loss and crashes.
+# The publication leaves the transfer itself to the stream processing engine. Ours must survive loss and crashes.
 
 
 class Ship(NamedTuple):
-    """The giver has finished what it had: operators with their state. Repeated until the receipt comes."""
+    """The giver has stopped the operators and sends them with their state; repeated until the receipt comes."""
 
     talk: Talk
     ops: tuple[int, ...]
@@ -83,31 +83,32 @@ class Ship(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """The taker runs them now; the giver may forget."""
+    """The taker runs the operators now; the giver may drop the shipment."""
 
     talk: Talk
 
 
 class Withdrawn(NamedTuple):
-    """Nothing will be shipped for this negotiation: stop expecting it."""
+    """Nothing will be shipped for this negotiation; the taker stops expecting it."""
 
     talk: Talk
 
 
-# What our own protocol says instead of the requests and replies (mode ``even``).
+# Messages of our own protocol, instead of the requests and replies (mode ``even``).
 
 
 class Hint(NamedTuple):
-    """How much a neighbour could take from here: of its own room, and of what it could pass on behind it."""
+    """Memory that the sender could take from the receiver: ``room`` in total, ``direct`` of it in its own memory."""
 
     room: float
     direct: float
 
 
 class Ask(NamedTuple):
-    """Have you room for so much? ``need`` is what the asker must lose; ``hops`` how far room may be made for it.
+    """A request for room of size ``want``.
 
-    A ``spare`` ask cannot end the asker's overload, and wants only room that nobody else can use better.
+    ``need`` is how much the asking unit must lose, and ``hops`` how many units may make room for it.
+    A ``spare`` request cannot end the asking unit's overload. It gets only room that no other unit can use better.
     """
 
     talk: Talk
@@ -118,7 +119,7 @@ class Ask(NamedTuple):
 
 
 class Space(NamedTuple):
-    """So much room is kept for you."""
+    """Room that the sender keeps free for the receiver."""
 
     talk: Talk
     space: float

@@ -1,7 +1,7 @@
-"""A negotiation, seen by the unit that began it: ask all neighbours, decide on their replies, rest (Figures 13, 14).
+"""The state table of a negotiation, for the unit that starts it: ask all neighbours, decide, rest (Figures 13, 14).
 
-A unit conducts one negotiation of its own at a time, and answers those of others at any time.
-A missing row is illegal and changes nothing.
+A unit runs one negotiation of its own at a time, and answers those of others at any time.
+An event without a row for the current state is illegal and changes nothing.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from enum import Enum
 
 
 class State(Enum):
-    """Where the unit's own negotiation stands."""
+    """States of the unit's own negotiation."""
 
     RESTING = "resting"
-    OFFERING = "offering"  # requests are out, replies come in
-    GRANTING = "granting"  # transfer requests are out, the takers deploy
+    OFFERING = "offering"  # requests are sent, replies come in
+    GRANTING = "granting"  # transfer requests are sent, the takers deploy
     DEMANDING = "demanding"
 
 
 class Event(Enum):
-    """What can happen to it."""
+    """Events of a negotiation."""
 
     OVERLOADED = "overloaded"
     UNDERLOADED = "underloaded"
@@ -29,7 +29,7 @@ class Event(Enum):
 
 
 class Action(Enum):
-    """What the unit then does."""
+    """Actions of the unit on an event."""
 
     OFFER = "offer"
     DEMAND = "demand"

@@ -1,7 +1,7 @@
-"""Continuous queries over meter readings: streams of ``ts, key, value`` through filters, maps, windows, joins and sorts.
+"""Continuous queries over meter readings: filters, maps, unions, windows, joins and sorts of ``ts, key, value`` rows.
 
-Every value is a whole number, and a mean is cut off, so that results do not depend on the order of summing.
-Windows tumble: a window of six hours begins at every sixth hour (Figure 5).
+All values are integers, and a mean is truncated, so results do not depend on the order of summing.
+Windows tumble: a window of six hours starts at every sixth hour (Figure 5).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STATEFUL = frozenset({"aggregate", "join", "sort"})
 
 @dataclass(frozen=True)
 class Meters:
-    """The meters of one leaf whose numbers lie in a range: where readings enter."""
+    """A source of readings: the meters of one leaf from number ``first`` to ``last``."""
 
     leaf: str
     first: int
@@ -30,7 +30,7 @@ class Meters:
 
 @dataclass(frozen=True)
 class Spec:
-    """One operator: what it does, and what feeds it, each by an operator's number or by meters."""
+    """One operator: what it does, and its inputs, each the number of an operator or a range of meters."""
 
     id: int
     name: str
@@ -46,13 +46,13 @@ class Spec:
 
     @property
     def stateful(self) -> bool:
-        """Say whether it keeps tuples of open windows (section 2.1.2)."""
+        """Whether it keeps tuples of open windows (section 2.1.2)."""
         return self.kind in STATEFUL
 
 
 @dataclass
 class Queries:
-    """Builds queries verb by verb.
+    """A builder of queries, one operator at a time.
 
     Examples
     --------
@@ -72,7 +72,7 @@ class Queries:
         return Stream(self, Meters(leaf, first, last))
 
     def add(self, kind: Kind, inputs: Sequence[Stream], name: str, **options: Any) -> Stream:
-        """Add one operator."""
+        """Add one operator and return its output."""
         number = len(self.specs)
         for stream in inputs:
             if isinstance(stream.end, int):
@@ -84,7 +84,7 @@ class Queries:
         return Stream(self, number)
 
     def graph(self) -> Graph:
-        """Return what feeds what."""
+        """Return the graph of all operators."""
         downs: dict[int, int | None] = {spec.id: None for spec in self.specs}
         meters: dict[int, list[str]] = {}
         for spec in self.specs:
@@ -96,7 +96,7 @@ class Queries:
         return Graph.of(downs, meters, {spec.id: spec.name for spec in self.specs})
 
     def lowest(self, tree: Tree) -> dict[int, str]:
-        """Place every operator as near to its meters as it can run."""
+        """Return the unit nearest to its meters for every operator."""
         graph, found = self.graph(), {}
         for op, operator in graph.operators.items():
             path = tree.path_up(min(operator.leaves))
@@ -106,7 +106,7 @@ class Queries:
 
 @dataclass(frozen=True)
 class Stream:
-    """The output of an operator, or readings: each verb adds an operator and returns its output."""
+    """The output of an operator, or readings; each method adds an operator and returns its output."""
 
     queries: Queries
     end: int | Meters
@@ -116,21 +116,21 @@ class Stream:
         return self.queries.add("filter", [self], name, test=test, value=value)
 
     def map(self, factor: int = 1, key: int | None = None, name: str = "") -> Stream:
-        """Multiply the value, and give all rows one key if there is one."""
+        """Multiply the value by ``factor``, and set the key of all rows if ``key`` is given."""
         return self.queries.add("map", [self], name, factor=factor, key=key)
 
     def union(self, *others: Stream, name: str = "") -> Stream:
-        """Take the rows of several streams as one."""
+        """Merge the rows of several streams into one stream."""
         return self.queries.add("union", [self, *others], name)
 
     def aggregate(self, measure: Measure, window_s: int, name: str = "") -> Stream:
-        """Measure every key's rows, window by window; the result has the window's begin as its time."""
+        """Aggregate the rows of each key and window; the result has the start of the window as its time."""
         return self.queries.add("aggregate", [self], name, measure=measure, window_s=window_s)
 
     def join(self, other: Stream, window_s: int, name: str = "") -> Stream:
-        """Put this stream's rows beside the other's with the same key and window: the value is the difference."""
+        """Join rows of both streams with the same key and window; the value is the difference."""
         return self.queries.add("join", [self, other], name, window_s=window_s)
 
     def sort(self, window_s: int, limit: int, name: str = "") -> Stream:
-        """Sort a window by value, and keep the highest; equal ones in the order of key and time."""
+        """Keep the ``limit`` highest values of each window; rows with equal values are ordered by key and time."""
         return self.queries.add("sort", [self], name, window_s=window_s, limit=limit)

@@ -1,4 +1,4 @@
-"""What a unit decides in a negotiation, as pure functions: Listings 3, 4, 5, 8 and 9."""
+"""The decisions of a unit in a negotiation, as pure functions: Listings 3, 4, 5, 8 and 9."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from evenflow.operators.messages import HIGH, NORMAL, UNSET, OfferReply
 from evenflow.operators.settings import Rules, UnitSettings
 from evenflow.operators.transfers import Transfer
 
-EPSILON = 1e-9  # sums of measured sizes are compared, and a rounding error must not refuse an exact fit
+EPSILON = 1e-9  # tolerance for sums of measured sizes: a rounding error must not refuse an exact fit
 
 
 def offered(transfers: Iterable[Transfer], memory: float, settings: UnitSettings) -> list[Transfer]:
-    """Select what an overloaded unit offers: all that does not take it below the target (Listing 3, lines 4 to 13)."""
+    """Return the transfers to offer: each that does not take the unit below the target (Listing 3, lines 4 to 13)."""
     most = memory - settings.target + EPSILON
     return [t for t in transfers if t.size <= most]
 
 
 def room(memory: float, settings: UnitSettings) -> float:
-    """Return how much an offer may fill: to just below the upper threshold, or to the target (section 3.3)."""
+    """Return the room for an offer: up to just below the upper threshold, or up to the target (section 3.3)."""
     return settings.upper - memory - 1 if settings.accept == "upper" else settings.target - memory
 
 
 def accepted(
     offer: Sequence[Transfer], memory: float, space: float, settings: UnitSettings
 ) -> tuple[int, list[Transfer]]:
-    """Choose what to take of an offer, in its order, and say how urgent it is (Listing 4)."""
+    """Choose the transfers to take from an offer, in its order, and return them with the urgency (Listing 4)."""
     if memory > settings.upper:
         return UNSET, []
     chosen: list[Transfer] = []
@@ -45,7 +45,7 @@ def accepted(
 def granted(
     replies: Sequence[tuple[str, OfferReply]], excess: float, available: Callable[[Transfer], bool], rules: Rules
 ) -> dict[str, list[Transfer]]:
-    """Decide which neighbour gets what, the urgent ones first, until the excess is gone (Listing 5)."""
+    """Decide which neighbour gets which transfers, urgent ones first, until the excess is gone (Listing 5)."""
     grants: dict[str, list[Transfer]] = {sender: [] for sender, _ in replies}
     agreed = 0.0
     given: list[Transfer] = []
@@ -66,7 +66,7 @@ def granted(
 def given_to(
     transfers: Iterable[Transfer], memory: float, size: float, settings: UnitSettings
 ) -> tuple[int, list[Transfer]]:
-    """Choose what to give to a neighbour that demands so much (Listing 8); ``transfers`` are those toward it."""
+    """Choose transfers for a neighbour that demands ``size`` (Listing 8); ``transfers`` are those that go to it."""
     rules = settings.rules
     if memory < settings.target or (memory == settings.target and not rules.give_at_target):
         return UNSET, []
@@ -84,7 +84,7 @@ def given_to(
 
 
 def taken(transfers: Sequence[Transfer], space: float, rules: Rules) -> list[Transfer]:
-    """Choose what to take of a reply to a demand (Listing 9, lines 11 to 20)."""
+    """Choose the transfers to take from a reply to a demand (Listing 9, lines 11 to 20)."""
     chosen: list[Transfer] = []
     total = 0.0
     for transfer in transfers:

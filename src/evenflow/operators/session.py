@@ -1,9 +1,9 @@
-"""One transfer of operators from giver to taker: promise, deploy, finish, ship, resume (Figures 4 and 6).
+"""The state tables of one transfer from giver to taker: promise, deploy, finish, ship, resume (Figures 4 and 6).
 
-At every moment one side has the operators: the giver until it ships, the shipment until its receipt, then the taker.
-Upward the giver holds the readings back while the taker deploys, downward the taker does: they pass it first.
-The state of open windows travels in the shipment, so results do not become inaccurate as in section 2.1.3.2.
-A missing row is illegal and changes nothing.
+The operators are always in one place: at the giver until it ships, in the shipment until the receipt, then at the
+taker. During an upward transfer the giver holds the readings back while the taker deploys. During a downward transfer
+the taker does, because readings pass it first. The shipment contains the state of open windows, so results do not
+become inaccurate as in section 2.1.3.2. An event without a row for the current state is illegal and changes nothing.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from enum import Enum
 
 
 class Giver(Enum):
-    """Where the giver of a transfer stands."""
+    """States of a transfer at the giver."""
 
-    RUNNING = "running"  # no promise, or one that is over
-    PROMISED = "promised"  # locked: it still runs here, and nobody else can have it
-    SHIPPED = "shipped"  # runs nowhere; the shipment is kept until the receipt
+    RUNNING = "running"  # no promise, or one that has ended
+    PROMISED = "promised"  # locked: still runs here, and cannot be promised to another unit
+    SHIPPED = "shipped"  # no longer runs here; the shipment is kept until the receipt
 
 
 class Taker(Enum):
-    """Where the taker of a transfer stands."""
+    """States of a transfer at the taker."""
 
     ABSENT = "absent"
     EXPECTING = "expecting"  # deployed, its memory is counted, readings wait
@@ -28,7 +28,7 @@ class Taker(Enum):
 
 
 class Event(Enum):
-    """What can happen to either."""
+    """Events at either side."""
 
     PROMISED = "promised"
     ACCEPTED = "accepted"
@@ -41,7 +41,7 @@ class Event(Enum):
 
 
 class Action(Enum):
-    """What the side then does."""
+    """Actions of a side on an event."""
 
     LOCK = "lock"
     UNLOCK = "unlock"
@@ -58,7 +58,7 @@ class Action(Enum):
 
 GIVING: dict[tuple[Giver, Event], tuple[Giver, Action]] = {
     (Giver.RUNNING, Event.PROMISED): (Giver.PROMISED, Action.LOCK),
-    (Giver.RUNNING, Event.ACCEPTED): (Giver.RUNNING, Action.WITHDRAW),  # late: the promise is over
+    (Giver.RUNNING, Event.ACCEPTED): (Giver.RUNNING, Action.WITHDRAW),  # too late: the promise has ended
     (Giver.PROMISED, Event.ACCEPTED): (Giver.SHIPPED, Action.SHIP),
     (Giver.PROMISED, Event.CLEARED): (Giver.RUNNING, Action.UNLOCK),
     (Giver.PROMISED, Event.TIMED_OUT): (Giver.RUNNING, Action.UNLOCK),

@@ -1,4 +1,4 @@
-"""What a unit can be told: the thresholds of Figure 11, its period, and which reading of the protocol it follows."""
+"""Settings of a unit: the thresholds of Figure 11, its period, and which reading of the protocol it follows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Accept = Literal["upper", "target"]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How the listings are read; each flag is one correction, see ``docs/operators.md``."""
+    """The reading of the listings; each flag is one correction, see ``docs/operators.md``."""
 
     walk: Walk = "meant"
     one_message_per_child: bool = True  # Listing 3 has a single message for all children
@@ -54,14 +54,14 @@ class UnitSettings:
     timeout_s: float = 2.0
     accept: Accept = "upper"
     rules: Rules = Rules()
-    # Ours alone (mode ``even``).
-    hops: int = 4  # how many units may make room for one another
-    lag_s: float = 0.4  # between a look at the memory and asking: hints must have settled
-    gather_s: float = 0.02  # asks that arrive so close together are answered in the order of need
-    forecast: float = 0.5  # how much of the last period's growth is expected again
-    caution: float = 1.0  # how much of it a unit keeps free when it gives room away
-    dire: float = 60.0  # above the threshold by so much, a unit is served first although it stays overloaded
-    crowd: float = 1.25  # with so many times its share of the operators, a unit takes no more
-    spare_margin: float = 4.0  # room that is kept for those whom it can relieve
+    # Only for our protocol (mode ``even``).
+    hops: int = 4  # most units in a chain that make room for one another
+    lag_s: float = 0.4  # between a memory check and asking, so that hints have arrived
+    gather_s: float = 0.02  # requests that arrive within this time are answered in the order of need
+    forecast: float = 0.5  # share of the last period's growth that is expected again
+    caution: float = 1.0  # multiple of that growth that a unit keeps free when it gives room away
+    dire: float = 60.0  # a unit this far above the threshold is served first, even if it stays overloaded
+    crowd: float = 1.25  # a unit with this multiple of the average number of operators takes no more
+    spare_margin: float = 4.0  # room that is kept for units whose overload it can end
     hint_step: float = 1.0  # a smaller change of room is not worth a message
-    hint_refresh: int = 12  # looks after which hints are repeated, since one may be lost
+    hint_refresh: int = 12  # checks after which hints are repeated, because one may be lost

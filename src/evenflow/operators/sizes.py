@@ -1,4 +1,4 @@
-"""How much memory every operator takes, as measured now; sums over it are formed anew only when something changed."""
+"""The current memory of every operator; holders are notified of changes, so they recompute sums only then."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Protocol
 
 
 class Holder(Protocol):
-    """Who counts operators."""
+    """An object that keeps sums of operator sizes."""
 
     def resized(self) -> None:
-        """Form sums anew."""
+        """Drop the cached sums."""
         ...
 
 
 class Sizes(dict[int, float]):
-    """Operator to memory, in per cent of a unit's memory.
+    """The memory of each operator, in per cent of a unit's memory.
 
     Examples
     --------
@@ -30,7 +30,7 @@ class Sizes(dict[int, float]):
         self._holders: dict[int, list[Holder]] = {}
 
     def watch(self, ops: Iterable[int], holder: Holder) -> None:
-        """Tell someone from now on when one of these operators changes; who has let one go is told needlessly."""
+        """Notify a holder when one of these operators changes, needlessly also after it no longer holds the operator."""
         for op in ops:
             holders = self._holders.setdefault(op, [])
             if holder not in holders:

@@ -1,7 +1,8 @@
 """Available transfers: which operators of a unit may go to which neighbour, and which must go together (Listings 1, 2).
 
-Upward an operator takes along the operators it feeds, downward those that feed it, as far as they are on its unit.
-Readings cannot be rerouted, so downward there is one way at most: the child through which all its readings come.
+An operator that moves up takes along the operators on its unit that it feeds.
+An operator that moves down takes along the operators on its unit that feed it.
+Readings cannot be rerouted, so an operator can move down only to the child through which all its readings come.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ Direction = Literal["up", "down"]
 
 
 class Transfer(NamedTuple):
-    """Operators that go together, and where to; ``size`` is their memory when it was last measured."""
+    """Operators that move together, and the unit they go to; ``size`` is their memory at the last measurement."""
 
     ops: tuple[int, ...]
     to: str
     size: float = 0.0
 
     def overlaps(self, other: Transfer) -> bool:
-        """Say whether both contain the same operator."""
+        """Return whether both transfers share an operator."""
         return any(op in other.ops for op in self.ops)
 
 
@@ -34,11 +35,11 @@ class Selection:
     Parameters
     ----------
     graph, tree, unit
-        What feeds what, and where this unit stands.
+        The operator graph, the tree, and the name of this unit.
     walk
-        ``meant`` walks along the operators of the unit, beginning with the operator itself.
-        ``printed`` begins one operator further, as Listing 1 calls it, and so leaves out the next one; it knows
-        no way down for an operator with several inputs, nor for one that is fed by meters.
+        ``meant`` walks along the operators of the unit, starting at the operator itself.
+        ``printed`` starts one operator further, as Listing 1 calls it, and so leaves out the next one. It cannot move
+        an operator down if it has several inputs or is fed by meters.
 
     Examples
     --------
@@ -55,25 +56,25 @@ class Selection:
         self.unit = unit
         self.parent = tree.parent[unit]
         self.walk = walk
-        self.present: dict[int, None] = {}  # in the order they came
-        self.computed = 0  # how often an operator's transfers were worked out
+        self.present: dict[int, None] = {}  # in the order of arrival
+        self.computed = 0  # how often an operator's transfers were computed
         self._tree = tree
         self._children = tree.children[unit]
         self._transfers: dict[int, list[Transfer]] = {}
         self._feeders: dict[int, str | None] = {}
         self._by_taker: dict[str, list[Transfer]] | None = None
-        self.measured = False  # whether the sizes in those lists are somebody's measurements
+        self.measured = False  # whether the caller has written measured sizes into those lists
 
     def __iter__(self) -> Iterator[Transfer]:
         for op in self.present:
             yield from self._transfers[op]
 
     def of(self, op: int) -> list[Transfer]:
-        """Return the transfers that begin with one operator."""
+        """Return the transfers that start with one operator."""
         return self._transfers.get(op, [])
 
     def by_taker(self) -> dict[str, list[Transfer]]:
-        """Return the transfers by where they go; who measures them may keep the sizes in these lists."""
+        """Return the transfers by the unit they go to; the caller may write measured sizes into these lists."""
         if self._by_taker is None:
             found: dict[str, list[Transfer]] = {}
             for transfer in self:
@@ -83,7 +84,7 @@ class Selection:
         return self._by_taker
 
     def movable(self, to: str) -> list[int]:
-        """Return every operator that could go there, together with others or alone."""
+        """Return every operator that could go to a neighbour, alone or with others."""
         if to == self.parent:
             return list(self.present)
         return [op for op in self.present if self._feeders.get(op) == to]
@@ -91,14 +92,14 @@ class Selection:
     # -- operators come and go ------------------------------------------------------------------
 
     def add(self, ops: Iterable[int]) -> None:
-        """Take operators in; only those connected with them are looked at again."""
+        """Add operators; recompute only the transfers of operators connected with them."""
         self._by_taker = None
         new = [op for op in ops if op not in self.present]
         self.present.update(dict.fromkeys(new))
         self._renew(new)
 
     def remove(self, ops: Iterable[int]) -> None:
-        """Let operators go; only those connected with them are looked at again."""
+        """Remove operators; recompute only the transfers of operators connected with them."""
         self._by_taker = None
         gone = [op for op in ops if op in self.present]
         touched = self._connected(gone)
@@ -110,13 +111,13 @@ class Selection:
                 self._transfers[op] = self._work_out(op)
 
     def drop(self, transfer: Transfer) -> None:
-        """Forget one transfer until its operators are looked at again (Listing 5, line 14)."""
+        """Remove one transfer until the transfers of its operators are computed again (Listing 5, line 14)."""
         self._by_taker = None
         found = self._transfers.get(transfer.ops[0], [])
         self._transfers[transfer.ops[0]] = [t for t in found if (t.ops, t.to) != (transfer.ops, transfer.to)]
 
     def holds(self, transfer: Transfer) -> bool:
-        """Say whether this transfer is still available."""
+        """Return whether this transfer is still available."""
         return any((t.ops, t.to) == (transfer.ops, transfer.to) for t in self.of(transfer.ops[0]))
 
     def _renew(self, ops: list[int]) -> None:
@@ -124,7 +125,7 @@ class Selection:
             self._transfers[op] = self._work_out(op)
 
     def _connected(self, ops: Iterable[int]) -> dict[int, None]:
-        """Return the operators of this unit that are joined with these; the printed walk skips one, so it sees all."""
+        """Return the operators of this unit connected with these; all of them for the printed walk, which skips one."""
         if self.walk == "printed":
             return dict(self.present)
         found = {op: None for op in ops if op in self.present}
@@ -151,7 +152,7 @@ class Selection:
         return found
 
     def feeder(self, op: int) -> str | None:
-        """Return the child through which all readings of an operator come, if there is just one."""
+        """Return the child through which all readings of an operator come, or ``None`` if there is no such child."""
         if op not in self._feeders:
             leaves = self.graph[op].leaves
             through = (child for child in self._children if leaves <= self._tree.leaves[child])
@@ -169,7 +170,7 @@ class Selection:
         return _walked(op, lambda o: self.graph[o].ups, self.present, skip=self.walk == "printed")
 
     def _all_single_upstream(self, op: int) -> bool:
-        """Follow Listing 2, lines 7 to 17; an operator that meters feed has no upstream operator to ask."""
+        """Follow Listing 2, lines 7 to 17; an operator that is fed by meters has no upstream operator to check."""
         ups = self.graph[op].ups
         if len(ups) != 1:
             return False
@@ -177,7 +178,7 @@ class Selection:
 
 
 def _walked(op: int, after: Callable[[int], Collection[int]], present: Collection[int], *, skip: bool) -> list[int]:
-    """Return an operator and those behind it on the unit, nearest first."""
+    """Return an operator and the operators on the unit that ``after`` leads to, nearest first."""
     found = [op]
     queue = [start for first in after(op) for start in after(first)] if skip else list(after(op))
     for other in queue:

@@ -1,4 +1,4 @@
-"""Metering units form a tree: readings enter at the leaves and flow toward the root, never sideways."""
+"""The tree of metering units: readings enter at the leaves and flow toward the root, never sideways."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Tree:
     Parameters
     ----------
     parent
-        Every unit and the one above it; the root has ``None``.
+        The parent of every unit; ``None`` for the root.
 
     Examples
     --------
@@ -54,7 +54,7 @@ class Tree:
 
     @property
     def units(self) -> tuple[str, ...]:
-        """Return every unit, in the order they were given."""
+        """All units, in the order in which they were given."""
         return tuple(self.parent)
 
     def neighbours(self, unit: str) -> tuple[str, ...]:
@@ -90,7 +90,7 @@ def balanced(levels: int, fanout: int = 2) -> Tree:
 
 
 def from_parents(parents: Sequence[int | None]) -> Tree:
-    """Return the tree of a list that holds the parent's number of every unit."""
+    """Return the tree for a list that holds the number of every unit's parent."""
     width = len(str(len(parents) - 1))
     names = [f"unit-{number:0{width}}" for number in range(len(parents))]
     return Tree({names[n]: None if above is None else names[above] for n, above in enumerate(parents)})

@@ -1,6 +1,6 @@
-"""A metering unit: watches its memory, and negotiates with its parent and its children when it leaves its margins.
+"""A metering unit: it watches its memory, and negotiates with parent and children when a threshold is crossed.
 
-It knows itself and what its neighbours tell it, nothing else (section 3.1).
+It knows only its own state and what its neighbours tell it (section 3.1).
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class MeteringUnit(Carrier):
     Parameters
     ----------
     unit, graph, tree
-        Its name, and the parts of the world's plan that concern it.
+        Its name, the operator graph, and the tree of units.
     sizes
-        The memory of every operator as measured now.
+        The current memory of every operator.
     ops
-        What it runs at the beginning.
+        The operators that it runs at the start.
     settings
-        Thresholds, period, and how the listings are read.
+        Thresholds, period, and the reading of the listings.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class MeteringUnit(Carrier):
         self.parent = tree.parent[unit]
         self.neighbours = tree.neighbours(unit)
         self.state = State.RESTING
-        self.reserved: dict[Key, tuple[float, float]] = {}  # room that was promised to offerers, and since when
+        self.reserved: dict[Key, tuple[float, float]] = {}  # room that is promised to offering units, and since when
         self._first = tuple(ops)
         self._life = 0
         self._number = 0
@@ -99,7 +99,7 @@ class MeteringUnit(Carrier):
         }
 
     def handle(self, event: Any, now: float) -> list[Any]:
-        """Take one event and return the commands."""
+        """Handle one event and return the commands."""
         self._out = []
         if type(event) is Received:
             self._read[type(event.message)](event.sender, event.message, now)
@@ -109,7 +109,7 @@ class MeteringUnit(Carrier):
             self._monitor(now)
         return self._out
 
-    # -- beginning, and time passing ------------------------------------------------------------
+    # -- start and timer ------------------------------------------------------------------------
 
     def _start(self, saved: Mapping[str, Any], now: float) -> None:
         self._life = saved.get("life", 0) + 1
@@ -126,7 +126,7 @@ class MeteringUnit(Carrier):
         self._out.append(Wake(self.settings.first_s + ticks * period, MONITOR))
 
     def _monitor(self, now: float) -> None:
-        """Follow Listing 3, after what has waited too long was ended."""
+        """End what has timed out, then follow Listing 3."""
         self._expire(now)
         memory = self.memory()
         if memory > self.settings.upper:
@@ -162,7 +162,7 @@ class MeteringUnit(Carrier):
         self._talk = (self.unit, self._life, self._number)
         self._replies = []
 
-    # -- the unit that began --------------------------------------------------------------------
+    # -- the unit that started the negotiation --------------------------------------------------
 
     def _offer(self, now: float) -> None:
         self._new_talk()
@@ -200,7 +200,7 @@ class MeteringUnit(Carrier):
         return None
 
     def _late(self, sender: str, message: Any) -> None:
-        """Free a neighbour whose reply nobody waits for, unless it only repeats one of this negotiation."""
+        """Release a neighbour whose reply came too late, unless the reply repeats one of this negotiation."""
         if message.talk != self._talk:
             self._send(sender, Clear(message.talk))
 
@@ -238,7 +238,7 @@ class MeteringUnit(Carrier):
         space = self.settings.target - self.memory() - self._reserved()
         for sender, reply in sorted(self._replies, key=lambda r: -r[1].urgent):
             welcome = list(reply.transfers)
-            if self.rules.sessions:  # a taker measures what it deploys: since the reply it may have grown
+            if self.rules.sessions:  # the taker measures again, because an operator may have grown since the reply
                 measured = [t._replace(size=self.custody.size(t.ops)) for t in reply.transfers]
                 welcome = [t for t in measured if self.custody.welcome(t, sender)]
             chosen = rules.taken(welcome, space, self.rules) if space >= 0 else []
@@ -258,14 +258,15 @@ class MeteringUnit(Carrier):
 
     def _on_offer(self, sender: str, message: OfferRequest, now: float) -> None:
         """Follow Listing 4."""
-        # A demand of its own is on the way there, and locks the same operators: room for both would be kept in vain.
+        # This unit's own demand is on its way to the sender and locks the same operators there.
+        # Reserving room for the offer as well would waste it.
         crossed = self.rules.lock and self.state is State.DEMANDING and sender in self._waiting
         if self.memory() > self.settings.upper or crossed:
             self._send(sender, OfferReply(message.talk, UNSET, ()))
             return
         memory = self.memory() + (self._reserved() if self.rules.reserve else 0.0)
         offer = message.transfers
-        if self.rules.sessions and self.custody.locked:  # what is welcome is asked again when it comes
+        if self.rules.sessions and self.custody.locked:  # checked again when the transfer comes
             offer = tuple(t for t in offer if self.custody.welcome(t, sender))
         urgent, chosen = rules.accepted(offer, memory, rules.room(memory, self.settings), self.settings)
         if self.rules.reserve and chosen:
@@ -276,7 +277,7 @@ class MeteringUnit(Carrier):
         return sum(size for size, _ in self.reserved.values()) if self.reserved else 0.0
 
     def _on_offer_transfer(self, sender: str, message: OfferTransferRequest, now: float) -> None:
-        """Follow Listing 6; with sessions, what no longer fits or would invert a chain is refused."""
+        """Follow Listing 6; with sessions, refuse transfers that no longer fit or would invert a chain."""
         key = (message.talk, sender)
         self.reserved.pop(key, None)
         if not self.rules.sessions:
@@ -289,7 +290,7 @@ class MeteringUnit(Carrier):
         chosen: list[Transfer] = []
         space = self._space_for_commit()
         for transfer in message.transfers:
-            size = self.custody.size(transfer.ops)  # measured as it is deployed
+            size = self.custody.size(transfer.ops)  # measured at deployment
             if size <= space + rules.EPSILON and self.custody.welcome(transfer, sender):
                 chosen.append(transfer)
                 space -= size

@@ -1,9 +1,10 @@
-"""Event, condition, action: a trigger watches a column of a table and runs for every row whose cell changed.
+"""Tables, triggers and applications: a trigger watches a column and runs for every row whose cell changed.
 
+A trigger is an event, a condition and an action.
 A table has rows, a row has columns, and a column holds one value or a set of named entries.
-All cells of a row live together, on the row's home; a trigger reads its own row and may write any row.
-What it writes are events, which may invoke further triggers: so an application runs until nothing changes any more,
-and runs again, for what is affected only, when a table changes.
+All cells of a row are stored on one worker, the row's home. A trigger reads its own row and may write any row.
+Its writes are events, which may invoke further triggers. An application runs until nothing changes any more.
+When a table changes later, only the affected triggers run again.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ class Entries(dict[Any, Any]):
     __slots__ = ()
 
     def copy(self) -> Entries:
-        """Return the same entries once more."""
+        """Return a copy."""
         return Entries(self)
 
 
 class Numbers(Entries):
-    """A column of named numbers that knows its total, so that a condition need not add them up at every change.
+    """A column of named numbers that keeps its total, so that a condition does not sum them at every change.
 
-    The total is kept by adding differences; who must be exact adds the entries up.
+    The total is updated by differences, so rounding errors add up. Sum the entries where the exact value matters.
 
     Examples
     --------
@@ -54,13 +55,13 @@ class Numbers(Entries):
         super().__setitem__(entry, value)
 
     def pop(self, entry: Any, *default: Any) -> Any:
-        """Take an entry out and return it."""
+        """Remove an entry and return it."""
         if entry in self:
             self.total -= self[entry]
         return super().pop(entry, *default)
 
     def copy(self) -> Numbers:
-        """Return the same numbers once more."""
+        """Return a copy."""
         return Numbers(self, self.total)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -68,7 +69,10 @@ class Numbers(Entries):
 
 
 class Write(NamedTuple):
-    """A value for one column of some rows of a table; with ``entry`` for one entry of it, ``None`` takes it out."""
+    """A value for one column of some rows of a table.
+
+    With ``entry`` it is written to that entry of the column; the value ``None`` removes the entry.
+    """
 
     table: str
     keys: tuple[Key, ...]
@@ -78,16 +82,16 @@ class Write(NamedTuple):
 
 
 NO_ENTRY: Final = "\0whole column"
-"""Stands in a ``Write`` that means the column itself; a text, so that it survives the way to another process."""
+"""The ``entry`` of a ``Write`` to the whole column; a string, so that it stays equal in another process."""
 
 VERSION: Final = "\0version"
 """The cell of a row that counts its changes; no column can have this name."""
 
 
 class RowView:
-    """What an action sees: its own row to read and write, and every other row to write.
+    """The view of an action: it can read and write its own row, and write every other row.
 
-    Nothing is applied before the action has ended, but the action reads its own writes.
+    Writes are applied after the action has ended, but the action already reads its own writes.
     """
 
     __slots__ = ("_own", "_row", "key", "table", "writes")
@@ -113,12 +117,12 @@ class RowView:
 
     @property
     def version(self) -> int:
-        """How many changes the row has seen."""
+        """The version of the row, which grows by 1 with every change."""
         version: int = self._row[VERSION]
         return version
 
     def put(self, table: str, keys: Iterable[Key], column: str, entry: Any, value: Any) -> None:
-        """Write one entry of a column of other rows, the same for all ``keys``; ``None`` takes the entry out."""
+        """Write the same entry of a column in all rows ``keys``; ``None`` removes the entry."""
         self.writes.append(Write(table, tuple(keys), column, entry, value))
 
     def set(self, table: str, key: Key, column: str, value: Any) -> None:
@@ -130,9 +134,9 @@ class RowView:
 class Trigger:
     """One registered trigger: the columns of one table that it watches, its condition and its action.
 
-    ``size`` says how large a row is for the action (links, entries …); better estimates of its time need it.
-    ``matters`` says how much running it now would change; a worker may run first what changes most per second,
-    and then what says nothing about it.
+    ``size`` returns how large a row is for the action (links, entries …); the ``line`` estimate of its time needs it.
+    ``matters`` returns how much running it now would change. With the order ``gain`` a worker first runs the triggers
+    that change most for their predicted time. Triggers without ``matters`` run last.
     """
 
     name: str
@@ -144,7 +148,7 @@ class Trigger:
     matters: Size | None = None
 
     def size_of(self, row: Row) -> float:
-        """Return how large a row is for it, 0 where it does not say."""
+        """Return how large a row is for the action, or 0 without ``size``."""
         return self.size(row) if self.size is not None else 0.0
 
 
@@ -174,7 +178,7 @@ class TriggerApp:
         self.watching: dict[tuple[str, str], tuple[Trigger, ...]] = {}
 
     def table(self, name: str, **columns: Any) -> None:
-        """Declare a table and the values with which a new row begins; ``Entries()`` makes a column of entries."""
+        """Declare a table with the initial values of a row; ``Entries()`` declares a column of entries."""
         if name in self.tables:
             raise BadInput(f"table {name!r} twice", "one declaration per table", f"app {self.name}")
         self.tables[name] = columns
@@ -186,10 +190,10 @@ class TriggerApp:
         size: Size | None = None,
         matters: Size | None = None,
     ) -> Callable[[Callable[[RowView], None]], Callable[[RowView], None]]:
-        """Register the decorated function for changes of ``"table.column"``; several columns of one table may be named.
+        """Register the decorated function for changes of one or more columns of one table, as ``"table.column"``.
 
-        ``when`` is the condition: it reads the row as it is after the change and says whether the action is invoked.
-        ``size`` and ``matters`` are explained at :class:`Trigger`; what matters infinitely goes before everything.
+        ``when`` is the condition: it gets the row after the change and returns whether to invoke the action.
+        ``size`` and ``matters`` are explained at :class:`Trigger`; a trigger that matters infinitely runs first.
         """
         watched = [self._place(place) for place in places]
         tables = {table for table, _ in watched}
@@ -217,7 +221,7 @@ class TriggerApp:
         return table, column
 
     def columns(self, table: str, column: str | None = None) -> Mapping[str, Any]:
-        """Return what a new row of a table begins with; an unknown table or column is refused."""
+        """Return the columns of a table with their initial values; refuse an unknown table or column."""
         if table not in self.tables:
             raise BadInput(f"table {table!r}", nearest(table, self.tables), f"app {self.name}")
         columns = self.tables[table]
@@ -226,5 +230,5 @@ class TriggerApp:
         return columns
 
     def new_row(self, table: str) -> Row:
-        """Return a row as it begins."""
+        """Return a new row with the initial values of its table."""
         return {c: v.copy() if isinstance(v, Entries) else v for c, v in self.columns(table).items()}

@@ -1,7 +1,8 @@
-"""One worker's messages to another arrive exactly once and in order, though the network loses, repeats and reorders.
+"""Channels between workers: messages arrive exactly once and in order over a network that loses, repeats and reorders.
 
-The sender numbers its messages and sends each again until it is acknowledged; the receiver passes on the next number
-only. Both sides belong to the workers' state: what was saved with an effect cannot bring about the effect again.
+The sender numbers its messages and repeats each until it is acknowledged. The receiver passes them on in the order of
+their numbers. Both sides are part of the workers' state: the number is saved with the effect of the message, so the
+message cannot take effect twice.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class Packet(NamedTuple):
 
 
 class Ack(NamedTuple):
-    """Everything up to this number has arrived, and its effect is durable."""
+    """Acknowledgement: every message up to this number has arrived, and its effect is durable."""
 
     number: int
 
@@ -29,7 +30,7 @@ class Ack(NamedTuple):
 class Channels:
     """The channels of one worker, to and from every other.
 
-    With ``numbered`` off the network is trusted: bodies travel bare.
+    Without ``numbered`` the network is trusted: bodies are sent without numbers.
     """
 
     numbered: bool
@@ -39,7 +40,7 @@ class Channels:
     early: dict[str, dict[int, Any]] = field(default_factory=dict)
 
     def send(self, to: str, body: Any) -> Send:
-        """Send one body."""
+        """Return the command that sends one body."""
         if not self.numbered:
             return Send(to, body)
         number = self.sent.get(to, 0) + 1
@@ -61,16 +62,16 @@ class Channels:
         return due, Send(sender, Ack(expected - 1))
 
     def acknowledged(self, sender: str, number: int) -> None:
-        """Forget what has arrived."""
+        """Drop the messages up to this number, because they have arrived."""
         waiting = self.unacknowledged.get(sender, {})
         for n in [n for n in waiting if n <= number]:
             del waiting[n]
 
     def resend(self) -> list[Send]:
-        """Send everything again that is not acknowledged."""
+        """Return the commands that repeat every unacknowledged message."""
         return [Send(to, Packet(n, b)) for to, bodies in self.unacknowledged.items() for n, b in bodies.items()]
 
     @property
     def quiet(self) -> bool:
-        """Whether nothing waits for an acknowledgement."""
+        """Whether every message is acknowledged."""
         return not any(self.unacknowledged.values())

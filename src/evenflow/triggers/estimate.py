@@ -1,4 +1,4 @@
-"""How long a waiting trigger will take, learnt from those that have completed (*DLBer*, section 2.1)."""
+"""Estimators of how long a waiting trigger takes, learnt from completed ones (*DLBer*, section 2.1)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from typing import Protocol
 
 
 class WorkloadEstimator(Protocol):
-    """Predicts execution times by trigger type; a prediction is linear in the sizes, so that sums need no loop."""
+    """An estimator of execution times by trigger type.
+
+    A prediction is linear in the size, so the total of a queue follows from counts and sums of sizes, without a loop.
+    """
 
     def learn(self, trigger: str, size: float, seconds: float) -> None:
-        """Take the time of one completed execution."""
+        """Learn from the time of one completed execution."""
         ...
 
     def line(self, trigger: str) -> tuple[float, float]:
-        """Return the predicted seconds of a trigger of size 0, and what each unit of size adds."""
+        """Return the predicted seconds of a trigger of size 0, and the seconds that each unit of size adds."""
         ...
 
 
@@ -25,7 +28,7 @@ class MeanPerType:
     Parameters
     ----------
     first_s
-        What a type is taken to need before any of it has completed; the text is silent on it.
+        Predicted seconds of a type before one of its triggers has completed; *DLBer* does not specify this.
 
     Examples
     --------
@@ -40,19 +43,19 @@ class MeanPerType:
     known: dict[str, tuple[int, float]] = field(default_factory=dict)
 
     def learn(self, trigger: str, size: float, seconds: float) -> None:
-        """Recalculate the mean of the type."""
+        """Update the mean of the type."""
         count, total = self.known.get(trigger, (0, 0.0))
         self.known[trigger] = (count + 1, total + seconds)
 
     def line(self, trigger: str) -> tuple[float, float]:
-        """Return the mean, whatever the size."""
+        """Return the mean and a slope of 0: the size does not matter."""
         count, total = self.known.get(trigger, (0, 0.0))
         return (total / count if count else self.first_s), 0.0
 
 
 @dataclass(slots=True)
 class LinePerType:
-    """Ours: a straight line through time over size, per type; hubs are known before they are run.
+    """Ours: a straight line of time over size per type, so that hubs are recognised before they run.
 
     Examples
     --------
@@ -73,7 +76,7 @@ class LinePerType:
             sums[i] += term
 
     def line(self, trigger: str) -> tuple[float, float]:
-        """Return the least-squares line; a slope needs sizes that differ, and is never negative."""
+        """Return the least-squares line; the slope is never negative, and is 0 if all sizes are equal."""
         n, x, y, xx, xy = self.known.get(trigger, (0.0,) * 5)
         if not n:
             return self.first_s, 0.0
@@ -84,4 +87,4 @@ class LinePerType:
 
 
 ESTIMATORS: dict[str, type[MeanPerType | LinePerType]] = {"mean": MeanPerType, "line": LinePerType}
-"""By the names that settings use."""
+"""The estimators by the names used in settings."""

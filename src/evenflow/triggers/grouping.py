@@ -1,4 +1,4 @@
-"""A trigger group is the unit of transfer: the longest waiting triggers, up to TriGroup (*DLBer*, section 2.1)."""
+"""Trigger groups, the unit of transfer: the longest triggers in the queue, up to TriGroup (*DLBer*, section 2.1)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from evenflow.errors import BadInput
 from evenflow.triggers.estimate import WorkloadEstimator
 from evenflow.triggers.waiting import Invocation, Waiting
 
-NO_MORE_THAN = 1 + 1e-9  # the last trigger of a full group is not kept out by rounding
+NO_MORE_THAN = 1 + 1e-9  # tolerance: rounding must not exclude the last trigger of a full group
 
 
 def form_groups(
@@ -18,11 +18,11 @@ def form_groups(
     seconds: float,
     count: int = 0,
 ) -> list[tuple[float, list[Invocation]]]:
-    """Take groups out of a queue: ``count`` of them, or with 0 until ``seconds`` of predicted work are in them.
+    """Take groups out of a queue: ``count`` groups, or with 0 as many as hold ``seconds`` of predicted work.
 
-    The queue is put into descending order of predicted time, equal times in the order of the queue.
-    Each group takes from the head of this sequence up to ``trigroup_s``, and one trigger in any case,
-    so it holds as few triggers as it can.
+    The triggers are sorted by predicted time, longest first; equal times keep the order of the queue.
+    Each group takes triggers from the head of this list up to ``trigroup_s`` seconds, but at least one.
+    Longest first means that a group holds few triggers.
 
     Returns
     -------
@@ -54,7 +54,7 @@ def form_groups(
     while order:
         invocation = items.get(order[-1])
         if invocation is None:
-            order.pop()  # has been run since
+            order.pop()  # no longer in the queue
             continue
         at_zero, slope = lines[invocation.trigger]
         time = at_zero + slope * invocation.size
@@ -72,7 +72,7 @@ def form_groups(
 
 
 def _ranked(waiting: Waiting, lines: dict[str, tuple[float, float]]) -> list[int]:
-    """Return the queue's numbers, the first to take last; several instructions in a row sort it only once."""
+    """Return the queue's numbers, the one to take first at the end; cached, so several instructions sort it once."""
     if waiting.ranked is None or waiting.ranked[0] != lines:
         numbers = np.fromiter(waiting.items, np.int64, len(waiting.items))
         predicted = np.array([lines[i.trigger][0] + lines[i.trigger][1] * i.size for i in waiting.items.values()])
@@ -84,12 +84,12 @@ def _ranked(waiting: Waiting, lines: dict[str, tuple[float, float]]) -> list[int
 def deal(
     waiting: Waiting, estimate: WorkloadEstimator, share: float, after: float = 0.0
 ) -> list[tuple[float, list[Invocation]]]:
-    """Take a share of the work out of a queue, evenly from its head to its end: ours, for who asks.
+    """Take a share of the work out of a queue, spread evenly from head to end: ours, for workers that ask.
 
-    The part ``after`` of the work, at the head, stays: the taker has as much to do before it comes to what it gets.
-    So both go on in the order of the queue, as if they had one. With the longest first, as published,
-    hubs would run at once, and again for all the news that come from what waits elsewhere.
-    Borrowed triggers are taken only when there are too few others: they have to go home first.
+    The first part ``after`` of the work stays, because the taker has that much to do before it starts what it gets.
+    So both workers continue in the order of the queue, as if they shared one queue. With the longest triggers first,
+    as published, hubs would run at once, and again for every update from triggers that wait elsewhere.
+    Borrowed triggers are taken only when there are too few others, because they must go through their home.
 
     Returns
     -------
@@ -131,19 +131,19 @@ def deal(
 
 
 def trigroup_from(latency_s: float, transfer_s: float, trigger_s: float, speed: float, overhead: float) -> float:
-    """Return the smallest TriGroup whose transmission costs at most a share ``overhead`` of its work.
+    """Return the smallest TriGroup, in seconds, whose transmission takes at most a share ``overhead`` of its work.
 
-    The text says only that TriGroup depends on the worker's computing capacity and the network's bandwidth.
-    A group of g seconds holds g / t triggers of t seconds and travels for latency + g / t × transfer.
+    *DLBer* says only that TriGroup depends on the worker's computing capacity and the network's bandwidth.
+    A group of g seconds holds g / t triggers of t seconds, and its transmission takes latency + g / t × transfer.
 
     Parameters
     ----------
     latency_s, transfer_s
-        Of one message, and of each trigger in it: the bandwidth.
+        Seconds per message, and seconds per trigger in it (the bandwidth).
     trigger_s, speed
-        Mean seconds of a trigger on a worker of speed 1, and this worker's speed: its capacity.
+        Mean seconds of a trigger on a worker of speed 1, and the speed of this worker (its capacity).
     overhead
-        The share, such as 0.01.
+        The allowed share, such as 0.01.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""When a worker tells its master of its load, and what it has heard of others: books only, nothing is sent from here.
+"""Decides when a worker reports its load to the master, and records the loads of others; this module sends nothing.
 
-Law: nobody is told again of a load as it is expected to be by now, nor while an answer may still come.
+Invariant: a worker does not report a load that the master already expects, nor ask while an answer may still come.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from heapq import nlargest
 from evenflow.triggers.messages import NO_NUMBER, Heartbeat, Number
 from evenflow.triggers.settings import WorkerSettings
 
-MOST_HEARD = 16  # heartbeats of others that go to the master when asking: the fullest
+MOST_HEARD = 16  # at most this many heartbeats of others go to the master: those with the largest loads
 NEVER = float("-inf")
 
 
 @dataclass(slots=True)
 class Pulse:
-    """What one worker has told and heard; it is not saved: after a crash a worker tells and hears anew."""
+    """What one worker has reported and heard. It is not saved: after a crash it starts empty."""
 
     settings: WorkerSettings
-    told_s: float = 0.0  # the load that others count with, and since when
+    told_s: float = 0.0  # the load that the master expects here, and since when
     told_at: float = 0.0
     asked: float = NEVER
     heard: dict[str, Heartbeat] = field(default_factory=dict)
 
     def due(self, load_s: float, now: float, *, idle: bool) -> bool:
-        """Say whether to tell the master now: of little to do here and more elsewhere, or of much that is news."""
+        """Return whether to report now: the load is far above the expected one, or it is low and others have more."""
         since = now - self.told_at
         believed_s = self.told_s if since < self.settings.patience_s else max(0.0, self.told_s - since)
         if load_s > 2 * believed_s + self.settings.worth_s:
@@ -34,7 +34,7 @@ class Pulse:
         return self.low(load_s, idle=idle) and self._may_ask(load_s, now)
 
     def low(self, load_s: float, *, idle: bool) -> bool:
-        """Say whether it wants work."""
+        """Return whether the worker wants work."""
         return self.settings.asks and (idle or load_s < self.settings.ask_below_s)
 
     def _may_ask(self, load_s: float, now: float) -> bool:
@@ -48,25 +48,25 @@ class Pulse:
     def beat(
         self, load_s: float, waiting: int, now: float, gave: tuple[Number, float], took: Number, *, idle: bool
     ) -> Heartbeat:
-        """Return the heartbeat of this moment."""
+        """Return the current heartbeat, and remember it as reported."""
         self.told_s, self.told_at = load_s, now
         settings = self.settings
         asking = self.low(load_s, idle=idle)
         return Heartbeat(load_s, waiting, settings.trigroup_s, settings.speed, now, asking, gave, took)
 
     def with_heard(self, beat: Heartbeat) -> Heartbeat:
-        """Return it as it goes to the master: with the fullest of the others."""
+        """Return the heartbeat for the master, with the largest loads of other workers attached."""
         if beat.asking:
             self.asked = beat.at
         heard = nlargest(MOST_HEARD, self.heard.items(), key=lambda item: item[1].load_s)
         return beat._replace(heard=tuple(heard))
 
     def gave(self, seconds: float) -> None:
-        """Note a transfer from here: the master counts with it."""
+        """Subtract a transfer from the reported load, because the master already expects it."""
         self.told_s = max(0.0, self.told_s - seconds)
 
     def took(self, number: Number, load_s: float, now: float) -> None:
-        """Note a group that came, if it was the last part of it: who asked was served."""
+        """Record the last part of a group, which answers the worker's request; earlier parts have no number."""
         if number != NO_NUMBER:
             self.asked = NEVER
             self.told_s, self.told_at = load_s, now

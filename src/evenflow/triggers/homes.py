@@ -1,4 +1,4 @@
-"""Where rows live: every row has one home, and a write goes to the homes of all its rows."""
+"""Homes of rows: every row is stored on one worker, and a write goes to the homes of all its rows."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from evenflow.errors import BadInput
 from evenflow.triggers.app import Key, Write
 
 Homes = Callable[[str, Key], str]
-"""Table and key of a row to the worker where its data is."""
+"""A function from the table and key of a row to the worker that stores it."""
 
 
 def by_hash(key: Key, count: int) -> int:
-    """Return one of ``count`` places for a row: the same in every process, and the same for keys that are equal.
+    """Return a number below ``count`` for a row: the same in every process, and the same for equal keys.
 
     Raises
     ------
     BadInput
-        For a key that looks different in another process, such as a plain object.
+        For a key whose text differs between processes, such as a plain object.
 
     Examples
     --------
@@ -33,22 +33,22 @@ def by_hash(key: Key, count: int) -> int:
 
 
 def _plain(key: Any) -> Any:
-    """Return what equal keys have in common: numbers of all types compare by value, and so do named tuples."""
+    """Return the same value for equal keys: numbers of all types compare by value, and so do named tuples."""
     if isinstance(key, np.generic):
         key = key.item()
     if isinstance(key, Number):
-        return hash(key)  # of a number, unlike that of a string, it is the same in every process
+        return hash(key)  # the hash of a number, unlike that of a string, is the same in every process
     if isinstance(key, tuple):
         return tuple(_plain(part) for part in key)
     if isinstance(key, frozenset):
         return sorted(repr(_plain(part)) for part in key)
-    if type(key).__repr__ is object.__repr__:  # type: ignore[comparison-overlap]  # what it does not define itself
+    if type(key).__repr__ is object.__repr__:  # type: ignore[comparison-overlap]  # no own repr
         raise BadInput(f"a row's key of type {type(key).__name__}", "strings, numbers, tuples of them, dates", "key")
     return key
 
 
 def parts(write: Write, homes: Homes) -> Iterator[tuple[str, Write]]:
-    """Yield each home of a write's rows, with the write for the rows that live there."""
+    """Yield each home of a write's rows, with the write for the rows stored there."""
     table, keys = write.table, write.keys
     if len(keys) == 1:
         yield homes(table, keys[0]), write

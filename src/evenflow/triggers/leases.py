@@ -1,4 +1,4 @@
-"""What a worker has lent and what it has borrowed: books only, nothing is sent from here."""
+"""Records of what a worker has lent and borrowed; this module sends nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Place = tuple[str, Key]
 
 @dataclass(slots=True)
 class Lease:
-    """A trigger of a row of ours that another worker is to run."""
+    """A trigger on a row of this worker that another worker is to run."""
 
     trigger: str
     table: str
@@ -26,17 +26,17 @@ class Lease:
 
     @property
     def who(self) -> Who:
-        """What is lent."""
+        """The trigger and the key of its row."""
         return self.trigger, self.key
 
 
 @dataclass(slots=True)
 class Leases:
-    """What is lent. Law: a lease that was closed stays closed, so that a late result finds nothing."""
+    """Open leases. Invariant: a closed lease stays closed, so a late result has no effect."""
 
     open: dict[int, Lease] = field(default_factory=dict)
     lent: dict[Who, int] = field(default_factory=dict)
-    takers: dict[Place, dict[str, int]] = field(default_factory=dict)  # of a row: who has a copy, for how many leases
+    takers: dict[Place, dict[str, int]] = field(default_factory=dict)  # workers with a copy, and their leases
     last: int = 0
 
     def grant(self, trigger: str, table: str, key: Key, taker: str, now: float) -> int:
@@ -49,7 +49,7 @@ class Leases:
         return self.last
 
     def close(self, number: int) -> Lease | None:
-        """End a lease and return it, if it is still open."""
+        """Close a lease and return it; return ``None`` if it is not open."""
         lease = self.open.pop(number, None)
         if lease is None:
             return None
@@ -65,7 +65,7 @@ class Leases:
         return lease
 
     def overdue(self, now: float, lease_s: float) -> list[int]:
-        """Return the leases whose time is over; it ends at ``since + lease_s``, as the timer for it is set."""
+        """Return the open leases that are at least ``lease_s`` old; the timer is set to exactly ``since + lease_s``."""
         return [number for number, lease in self.open.items() if lease.since + lease_s <= now]
 
 
@@ -79,31 +79,31 @@ class Copy:
 
 @dataclass(slots=True)
 class Copies:
-    """Borrowed rows by home, table and key; a row stays as long as a trigger needs it."""
+    """Borrowed rows by home, table and key; a row is kept while a borrowed trigger needs it."""
 
     held: dict[tuple[str, str, Key], Copy] = field(default_factory=dict)
 
     def put(self, home: str, place: Place, row: Row) -> None:
-        """Take in a row as its home has it."""
+        """Store a row as its home sent it."""
         self.held.setdefault((home, *place), Copy(row)).row = row
 
     def need(self, home: str, place: Place) -> None:
-        """Keep a row for one trigger more."""
+        """Count one more trigger that needs a row."""
         self.held[home, *place].needed += 1
 
     def release(self, home: str, place: Place) -> None:
-        """Keep a row for one trigger less."""
+        """Count one trigger less that needs a row; drop the row after the last one."""
         copy = self.held[home, *place]
         copy.needed -= 1
         if not copy.needed:
             del self.held[home, *place]
 
     def row(self, home: str, place: Place) -> Row:
-        """Return a row."""
+        """Return a borrowed row."""
         return self.held[home, *place].row
 
     def refresh(self, home: str, news: Refresh, rows: Any) -> Row | None:
-        """Let a row follow its home; return it, if it is still here."""
+        """Apply a change from the home to a borrowed row and return the row, or ``None`` if it is no longer here."""
         copy = self.held.get((home, news.table, news.key))
         if copy is None:
             return None

@@ -1,4 +1,4 @@
-"""Groups that leave a worker and come back to it: what goes, with which leases and rows; nothing is sent from here."""
+"""Lending of trigger groups and taking them back, with their leases and rows; this module sends nothing."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from evenflow.triggers.messages import NO_NUMBER, Instruct, Lend, Number
 from evenflow.triggers.state import WorkerState
 from evenflow.triggers.waiting import Invocation
 
-FIRST_PART, NEXT_PART = 256, 16  # triggers in the first message of a group, and how much larger each next one is
+FIRST_PART, NEXT_PART = 256, 16  # triggers in the first message of a group, and the growth factor for the next ones
 
 
 def selected(state: WorkerState, instruct: Instruct, trigroup_s: float) -> list[tuple[float, list[Invocation]]]:
-    """Take the groups that an instruction wants out of the queue, each with its predicted seconds."""
+    """Take the groups that an instruction asks for out of the queue, each with its predicted seconds."""
     if instruct.share:
         return deal(state.waiting, state.estimate, instruct.share, instruct.after)
     return form_groups(state.waiting, state.estimate, trigroup_s, instruct.seconds, instruct.groups)
@@ -23,7 +23,7 @@ def selected(state: WorkerState, instruct: Instruct, trigroup_s: float) -> list[
 def lent(
     app: TriggerApp, state: WorkerState, name: str, group: list[Invocation], number: Number, taker: str, now: float
 ) -> Iterator[Lend]:
-    """Grant leases on a group of our own triggers; yield its messages, the last with the instruction's number."""
+    """Grant leases on a group of this worker's triggers; yield its messages, the last with the instruction's number."""
     rows = {}
     leased = []
     for invocation in group:
@@ -38,7 +38,7 @@ def lent(
 
 
 def taken_back(app: TriggerApp, state: WorkerState, numbers: Iterable[int]) -> list[Invocation]:
-    """Close leases; return what is to be run instead."""
+    """Close leases; return the invocations that must run instead."""
     found = []
     for number in numbers:
         lease = state.leases.close(number)
@@ -50,7 +50,7 @@ def taken_back(app: TriggerApp, state: WorkerState, numbers: Iterable[int]) -> l
 
 
 def _parts(count: int) -> Iterator[tuple[int, int]]:
-    """Divide a group: its first part is on the way only shortly, and there is work until the next is there."""
+    """Split a group: its small first part arrives soon, and keeps the taker busy until the next part arrives."""
     begin, size = 0, FIRST_PART
     while begin < count:
         yield begin, min(count, begin + size)

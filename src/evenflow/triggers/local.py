@@ -1,4 +1,4 @@
-"""A cluster in one process and without time: for examples, tests, and data that needs no second machine."""
+"""A cluster in one process, without a clock: for examples, tests, and data that fits on one machine."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from evenflow.triggers.worker import TriggerWorker
 
 
 class LocalCluster:
-    """Runs an application on workers that take turns.
+    """A cluster that runs an application on workers that take turns.
 
-    The workers are those of every other driver; messages arrive in the order in which they were sent.
-    ``work`` counts the triggers that were run, by name.
+    The workers are the same as in every other driver. Messages arrive in the order in which they were sent.
+    ``work`` counts the executions by trigger name.
     """
 
     def __init__(self, app: TriggerApp, workers: int = 1) -> None:
@@ -37,7 +37,7 @@ class LocalCluster:
             self._give(name, Started({}))
 
     def home(self, table: str, key: Key) -> str:
-        """Return the worker of a row: by a hash that is the same in every process."""
+        """Return the worker of a row, by a hash that is the same in every process."""
         return self.names[by_hash(key, len(self.names))]
 
     def set(self, table: str, key: Key, column: str, value: Any) -> None:
@@ -45,7 +45,7 @@ class LocalCluster:
         self._write(Write(table, (key,), column, NO_ENTRY, value))
 
     def put(self, table: str, key: Key, column: str, entry: Any, value: Any) -> None:
-        """Change an entry of a cell from outside; ``None`` takes it out."""
+        """Change an entry of a cell from outside; ``None`` removes it."""
         self._write(Write(table, (key,), column, entry, value))
 
     def _write(self, write: Write) -> None:
@@ -58,12 +58,12 @@ class LocalCluster:
         return self.workers[self.home(table, key)].state.rows.copied(table, key)
 
     def rows(self, table: str) -> Mapping[Key, Row]:
-        """Return all rows of a table that were ever written."""
+        """Return all rows of a table that were ever accessed."""
         self.app.columns(table)
         return {key: row for worker in self.workers.values() for key, row in worker.state.rows.of(table).items()}
 
     def run(self, at_most: int = 10_000_000) -> int:
-        """Run triggers until nothing is invoked any more; return how many it were."""
+        """Run triggers until none is left to run; return the number of executions."""
         done = 0
         while self._ready:
             if done >= at_most:

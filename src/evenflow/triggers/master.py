@@ -1,6 +1,6 @@
-"""The trigger master: it hears heartbeats, asks its policy, and instructs high-load workers (*DLBer*, section 2.2).
+"""The trigger master: it gets heartbeats, asks its policy, and instructs high-load workers (*DLBer*, section 2.2).
 
-It remembers nothing that heartbeats do not bring again, so it may crash at any time.
+Heartbeats restore everything it remembers, so it may crash at any time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from evenflow.triggers.policies import Policy, WorkerLoad
 
 
 class Shift(NamedTuple):
-    """A transfer that a worker's heartbeat does not show yet: when it was ordered, and seconds on this worker."""
+    """A transfer that a worker's heartbeat does not show yet.
+
+    ``at`` is when it was ordered, ``seconds`` its time on this worker, and ``other`` the other worker.
+    """
 
     at: float
     seconds: float
@@ -23,33 +26,33 @@ class Shift(NamedTuple):
 
 @dataclass(slots=True)
 class Known:
-    """A worker's last heartbeat, and the transfers under way from it (less) and to it (more)."""
+    """A worker's last heartbeat, and the transfers under way from it (negative) and to it (positive)."""
 
     beat: Heartbeat
     shifts: dict[Number, Shift] = field(default_factory=dict)
 
     def coming_s(self, since: float) -> float:
-        """Return what was ordered for it after a moment; what is older is taken to have come."""
+        """Return the seconds that were ordered for it after ``since``; older transfers are assumed to have arrived."""
         return sum(shift.seconds for shift in self.shifts.values() if shift.seconds > 0 and shift.at > since)
 
     def load_s(self) -> float:
-        """Return the load that it will have when everything under way has arrived."""
+        """Return the load in seconds that the worker will have when all transfers under way have arrived."""
         return max(0.0, self.beat.load_s + sum(shift.seconds for shift in self.shifts.values()))
 
 
 class TriggerMaster:
-    """The actor.
+    """The actor of the master.
 
     Parameters
     ----------
     policy
-        Decides.
+        Decides on transfers.
     decision_s
-        What one decision takes; heartbeats that arrive in the meantime still count.
+        Seconds that one decision takes; it includes the heartbeats that arrive in the meantime.
     settle_s
-        How long a transfer takes until both workers' loads show it.
+        Seconds until the loads of both workers show a transfer.
     record
-        Whether decisions go on the trace.
+        Whether decisions are written to the trace.
     """
 
     def __init__(self, policy: Policy, decision_s: float, settle_s: float, *, record: bool = False) -> None:
@@ -64,7 +67,7 @@ class TriggerMaster:
         self._due = False
 
     def handle(self, event: Any, now: float) -> list[Any]:
-        """Take a heartbeat, or decide when the time for it has come."""
+        """Handle a heartbeat, or decide when the timer fires."""
         if isinstance(event, Received) and isinstance(event.message, Heartbeat):
             return self._heard(event.sender, event.message, now)
         if isinstance(event, Woken):
@@ -84,7 +87,7 @@ class TriggerMaster:
     def _learn(self, worker: str, beat: Heartbeat) -> bool:
         before = self.known.get(worker)
         if before is not None and beat.at < before.beat.at:
-            return False  # overtaken on the way
+            return False  # a newer heartbeat arrived before it
         shifts = before.shifts if before is not None else {}
         for number, shift in list(shifts.items()):
             seen = number <= (beat.gave[0] if shift.seconds < 0 else beat.took)
@@ -96,12 +99,12 @@ class TriggerMaster:
         return True
 
     def loads(self, now: float) -> list[WorkerLoad]:
-        """Return what the policy sees, in the order of the ids."""
+        """Return the policy's input, in the order of the ids."""
         found = []
         for name in sorted(self.known):
             known = self.known[name]
             load, beat = known.load_s(), known.beat
-            asking = beat.asking and not known.shifts  # who is being served asks no more
+            asking = beat.asking and not known.shifts  # a transfer under way already answers it
             age = now - beat.at
             size, coming = beat.trigroup_s, known.coming_s(now - self.settle_s)
             found.append(WorkerLoad(name, load, size, beat.speed, beat.waiting, asking, age, coming))

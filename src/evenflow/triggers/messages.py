@@ -1,4 +1,4 @@
-"""What workers and the master tell each other."""
+"""Messages between workers, the master and the driver."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from evenflow.triggers.app import Key, Row, Write
 from evenflow.triggers.waiting import Invocation
 
 Number = tuple[float, int]
-"""Of an instruction: when its master began, and a count; so it grows over the master's restarts too."""
+"""Number of an instruction: when its master started, and a count; so it also grows across restarts of the master."""
 NO_NUMBER: Number = (-1.0, 0)
 
-# -- from worker to worker: events and groups; over a channel, each exactly once and in order ----------
+# -- from worker to worker: events and groups; a channel delivers each exactly once and in order -------
 
 
 class Events(NamedTuple):
-    """Writes to rows whose home is the receiver; where workers ask for work, the sender's heartbeat rides along."""
+    """Writes to rows whose home is the receiver; if workers ask for work, the sender's heartbeat is attached."""
 
     writes: tuple[Write, ...]
     beat: Heartbeat | None = None
 
 
 class Lend(NamedTuple):
-    """A trigger group with the rows it reads; it is to be run by the receiver, as an instruction wants it."""
+    """A trigger group for the receiver to run, with the rows it reads and the number of the instruction."""
 
     number: Number
     invocations: tuple[Invocation, ...]
@@ -30,7 +30,7 @@ class Lend(NamedTuple):
 
 
 class Refresh(NamedTuple):
-    """A row that was lent has changed at its home."""
+    """A change, at its home, of a row that was lent."""
 
     table: str
     key: Key
@@ -41,7 +41,7 @@ class Refresh(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What a borrowed trigger wrote, and the version of the row that it read. Its events are fired at home."""
+    """The writes of a borrowed trigger, and the version of the row that it read. The home fires the events."""
 
     lease: int
     read: int
@@ -49,22 +49,22 @@ class Result(NamedTuple):
 
 
 class Return(NamedTuple):
-    """Borrowed triggers that go on to another worker; their home lends them anew."""
+    """Leases of borrowed triggers that go on to another worker; the home lends them to it."""
 
     number: Number
     leases: tuple[int, ...]
     taker: str
 
 
-# -- to and from the master: only the newest counts, so any may be lost ---------------------------------
+# -- to and from the master: only the newest message counts, so any may be lost -------------------------
 
 
 class Heartbeat(NamedTuple):
     """A worker's workload in predicted seconds at ``at``.
 
-    ``asking`` when it runs low and wants work now; ``gave`` is the last instruction it carried out and the seconds
-    that it really gave, ``took`` the last instruction from which it got a group. ``heard`` are the newest heartbeats
-    of others that rode along with their events.
+    ``asking`` is set when it has little work and wants more now. ``gave`` is the last instruction that it carried out
+    and the seconds that it really gave. ``took`` is the last instruction from which it got a group.
+    ``heard`` are the newest heartbeats of other workers that were attached to their events.
     """
 
     load_s: float
@@ -79,9 +79,9 @@ class Heartbeat(NamedTuple):
 
 
 class Instruct(NamedTuple):
-    """Transfer instruction: give the taker so many groups, or with 0 as many as hold so many seconds of work.
+    """Instruction to give the taker ``groups`` groups, or with 0 as many as hold ``seconds`` of work.
 
-    With ``share`` it is that part of whatever waits when the instruction arrives, behind the first ``after`` of it.
+    With ``share`` it is that share of the work behind the first part ``after`` of the queue, measured on arrival.
     """
 
     number: Number
@@ -96,7 +96,7 @@ class Instruct(NamedTuple):
 
 
 class Execute(NamedTuple):
-    """Ask the driver to run one trigger; it answers with ``Executed`` when its time is over."""
+    """Request to the driver to run one trigger; it answers with ``Executed`` when the execution ends."""
 
     ticket: int
     trigger: str
@@ -104,14 +104,14 @@ class Execute(NamedTuple):
 
 
 class Executed(NamedTuple):
-    """The time of an execution is over; ``None`` when it is only known afterwards, then ``Took`` follows."""
+    """End of an execution; ``seconds`` is ``None`` if the time is known only afterwards, and then ``Took`` follows."""
 
     ticket: int
     seconds: float | None
 
 
 class Took(NamedTuple):
-    """How long an execution took, for drivers that measure."""
+    """The seconds that an execution took, for drivers that measure."""
 
     trigger: str
     size: float

@@ -1,6 +1,6 @@
-"""What one event makes a worker send to others; nothing is sent from here.
+"""Collects the messages that one event makes a worker send to others; this module sends nothing.
 
-Law: on its way to one worker, what was fired first arrives first.
+Invariant: messages to one worker keep the order in which they were fired.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from evenflow.triggers.messages import Events, Heartbeat, Lend
 
 @dataclass(slots=True)
 class Outgoing:
-    """Gathers writes and bodies by receiver; with ``beat`` a heartbeat rides along with the writes."""
+    """Writes and bodies by receiver; with ``beat`` a heartbeat is attached to the writes."""
 
     beat: Callable[[], Heartbeat] | None = None
     events: dict[str, list[Write]] = field(default_factory=dict)
     bodies: dict[str, list[Any]] = field(default_factory=dict)
 
     def fire(self, to: str, write: Write) -> None:
-        """Let a write go with all others to the same worker."""
+        """Add a write to the others for the same worker."""
         self.events.setdefault(to, []).append(write)
 
     def send(self, to: str, body: Any) -> None:
-        """Let a body go behind the writes that were fired before it."""
+        """Add a body after the writes that were fired before it."""
         self._close(to)
         self.bodies.setdefault(to, []).append(body)
 
@@ -37,7 +37,7 @@ class Outgoing:
             self.bodies.setdefault(to, []).append(Events(tuple(writes), beat))
 
     def messages(self) -> Iterator[tuple[str, Any]]:
-        """Give everything away: what goes to one worker travels together, but each part of a group for itself."""
+        """Yield and remove all messages: one per worker, or more if there are several parts of groups, one in each."""
         for to in list(self.events):
             self._close(to)
         bodies, self.bodies = self.bodies, {}

@@ -1,8 +1,8 @@
 """PageRank by triggers, as *DLBer* evaluates it (section 3): ``PageRankDist`` and ``PageRankSum``.
 
 Ranks are not normalised: they solve ``rank = 1 - damping + damping × Σ weights``, with a mean near 1, and a page
-without links passes nothing on. Divided by their sum they are the usual PageRank, in which such a page gives to all:
-that only scales every rank by the same factor.
+without links passes nothing on. Divided by their sum they are the usual PageRank. There a page without links gives to
+all pages, which only scales every rank by the same factor.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ PAGES = "pages"
 
 
 def pagerank(tolerance: float = 0.05, damping: float = 0.85, *, lazy: bool = False) -> TriggerApp:
-    """Return the application.
+    """Return the PageRank application.
 
     Parameters
     ----------
     tolerance
-        A page tells its links of its rank only when it differs by more from what it told them last.
-        So at the end every page's equation holds to within ``tolerance``, for the ranks that were told.
+        A page sends its rank to its links only when the rank differs by more than this from the one it sent last.
+        So at the end every page's equation holds to within ``tolerance``, for the ranks that were sent.
     damping
-        The usual factor.
+        The usual damping factor.
     lazy
-        Add up what a page was told only when its rank will differ so much that its links must be told.
-        Published is to add it up whenever it changes; most changes after an update of the links are too small to matter.
+        Sum a page's weights only when its rank will change by more than ``tolerance``, so that it must be sent on.
+        The published version sums at every change, but after an update of the links most changes are too small.
     """
     app = TriggerApp("pagerank")
     app.table(PAGES, rank=1.0, told=0.0, links=(), told_links=(), weights=Numbers())
@@ -41,7 +41,7 @@ def pagerank(tolerance: float = 0.05, damping: float = 0.85, *, lazy: bool = Fal
         return bool(abs(row["rank"] - row["told"]) > tolerance)
 
     def at_once(_: Row) -> float:
-        return math.inf  # cheap, and whoever adds up before it was told adds up in vain
+        return math.inf  # cheap, and summing before all updates have arrived is wasted work
 
     @app.on("pages.rank", "pages.links", when=to_tell, size=lambda row: len(row["links"]), matters=at_once)
     def PageRankDist(row: RowView) -> None:  # noqa: N802 - the published name
@@ -60,7 +60,7 @@ def pagerank(tolerance: float = 0.05, damping: float = 0.85, *, lazy: bool = Fal
     def to_add_up(row: Row) -> bool:
         return change(row) > tolerance
 
-    # What was told may be older than what came in meanwhile: then it is asked again whether that matters.
+    # New weights may have arrived before the page sent its rank, so the condition is checked again after sending.
     events = ("pages.weights", "pages.told") if lazy else ("pages.weights",)
 
     @app.on(*events, when=to_add_up if lazy else None, size=lambda row: len(row["weights"]), matters=change)
@@ -77,9 +77,9 @@ def page_rows(
     pages: Iterable[int],
     damping: float = 0.85,
 ) -> Rows:
-    """Return rows for ``pages`` as they begin: a rank of 1 that nobody was told yet; ``DIST`` is to be invoked for all.
+    """Return the initial rows of ``pages``: a rank of 1 that is not sent yet. Invoke ``DIST`` for all of them.
 
-    A page that nobody links to (not in ``linked``) will never be summed up: it begins with the rank that it keeps.
+    A page without incoming links (not in ``linked``) is never summed, so it starts with its final rank.
     """
     rows = Rows(app)
     alone = 1.0 - damping
@@ -90,7 +90,7 @@ def page_rows(
 
 
 def residual(rows: Mapping[Key, Row], damping: float = 0.85) -> float:
-    """Return how far the worst page's equation is from holding, at the ranks that were told."""
+    """Return the largest error of any page's equation, for the ranks that were sent."""
     worst = 0.0
     for row in rows.values():
         worst = max(worst, abs(1.0 - damping + damping * sum(row["weights"].values()) - row["told"]))

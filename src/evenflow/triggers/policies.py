@@ -1,4 +1,4 @@
-"""Who gives how much to whom: the published algorithm and ours; each is a pure function of the reported loads."""
+"""Balancing policies, the published one and ours: each is a pure function from reported loads to transfers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from evenflow.triggers.settings import BalancerSettings
 
 
 class WorkerLoad(NamedTuple):
-    """What the master knows of one worker: its workload in seconds on itself, with transfers under way counted.
+    """What the master knows of one worker: its workload in seconds on that worker, including transfers under way.
 
-    Of this load ``coming_s`` is still on the way to it, and the rest has been there for ``age_s`` at most.
+    ``coming_s`` seconds of this load are still on the way to it. The rest was reported ``age_s`` seconds ago.
     """
 
     id: str
@@ -28,9 +28,9 @@ class WorkerLoad(NamedTuple):
 
 
 class Transfer(NamedTuple):
-    """So many groups, or with 0 so many seconds of the giver's work, go to the taker.
+    """A transfer from giver to taker: ``groups`` groups, or with 0 ``seconds`` of the giver's work.
 
-    With ``share`` it is that part of what waits behind the first ``after`` of the giver's work.
+    With ``share`` it is that share of the work behind the first part ``after`` of the giver's queue, both as fractions.
     """
 
     giver: str
@@ -42,11 +42,11 @@ class Transfer(NamedTuple):
 
 
 class Policy(Protocol):
-    """Decides on transfers."""
+    """A policy that decides on transfers."""
 
     @property
     def asks(self) -> bool:
-        """Whether workers are to ask at once when they run dry."""
+        """Whether workers ask for work as soon as they run out of it."""
         ...
 
     def decide(self, workers: Sequence[WorkerLoad]) -> list[Transfer]:
@@ -56,17 +56,17 @@ class Policy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Dlber:
-    """Algorithm 1 of *DLBer*: while the lightest worker is below tunder, it fetches a group from the heaviest.
+    """Algorithm 1 of *DLBer*: while the least loaded worker is below tunder, it fetches a group from the busiest.
 
-    The printed algorithm reorders the workers after each ``task_fetch`` but never says that their loads change;
-    they do here, or it would not end.
+    The printed algorithm reorders the workers after each ``task_fetch`` but does not say that their loads change.
+    Here they change, because otherwise the loop would not end.
     """
 
     tunder_s: float = 5.5
     asks: bool = False
 
     def decide(self, workers: Sequence[WorkerLoad]) -> list[Transfer]:
-        """Run the loop; equal loads are ordered by id.
+        """Return the transfers of Algorithm 1; workers with equal loads are ordered by id.
 
         Examples
         --------
@@ -100,9 +100,10 @@ class Dlber:
 
 @dataclass(frozen=True, slots=True)
 class FillToMean:
-    """Ours: every worker above the mean gives what is above it to those below, in as few transfers as that takes.
+    """Ours: every worker above the average gives its surplus to workers below it, in few transfers.
 
-    Less than ``least_s`` is not worth a message, and less than the share ``band`` of the mean not worth the delay.
+    A transfer of less than ``least_s`` is not worth a message.
+    A transfer of less than the share ``band`` of the average is not worth the delay.
     """
 
     least_s: float = 0.0
@@ -110,7 +111,7 @@ class FillToMean:
     asks: bool = False
 
     def decide(self, workers: Sequence[WorkerLoad]) -> list[Transfer]:
-        """Pair the largest surplus with the largest want, both in work of speed 1.
+        """Pair the largest surplus with the largest deficit, both measured in seconds on a worker of speed 1.
 
         Examples
         --------
@@ -142,17 +143,18 @@ class FillToMean:
 
 @dataclass(frozen=True, slots=True)
 class AskWhenIdle:
-    """Ours: a worker that runs dry asks at once, and the fullest queue is divided between the two.
+    """Ours: a worker that runs out of work asks at once, and the longest queue is split between the two.
 
-    Whenever heartbeats are fresh, the same is done for those that are below ``low`` of the mean: rows whose worker
-    has a short queue would be computed again and again before the others' news arrive.
+    While all heartbeats are fresh, workers below the share ``low`` of the average load also get work.
+    Otherwise a worker with a short queue would compute its rows repeatedly before the updates of others arrive.
 
     Parameters
     ----------
     least_s
-        What is worth the messages: nobody gives who has not this much more than twice what the taker has.
+        A giver must have more than twice the taker's load plus this; less is not worth the messages.
     low, fresh_s, level_above_s
-        See above; a heartbeat is fresh for this long, and only queues longer than this are worth it on average.
+        Share of the average load below which a worker gets work unasked, seconds for which a heartbeat is fresh,
+        and average load in seconds above which workers get work unasked at all.
     """
 
     least_s: float = 0.0
@@ -162,7 +164,7 @@ class AskWhenIdle:
     asks: bool = True
 
     def decide(self, workers: Sequence[WorkerLoad]) -> list[Transfer]:
-        """Serve everyone who asks or is low, the emptiest first, each from the queue that is the fullest then.
+        """Serve workers that ask or have little load, the least loaded first, each from the currently longest queue.
 
         Examples
         --------
@@ -177,7 +179,7 @@ class AskWhenIdle:
                 takers += [w for w in workers if not w.asking and w.load_s < self.low * mean]
         known = {w.id: w for w in workers}
         load = {w.id: w.load_s for w in workers}
-        # Nobody gives what has not come yet, or what was there and may have been run since.
+        # A giver cannot give work that has not arrived yet, or that it may have run since its heartbeat.
         left = {w.id: max(0.0, w.load_s - w.coming_s - w.age_s) for w in workers}
         fullest = [(-seconds, name) for name, seconds in left.items()]
         heapify(fullest)
@@ -189,7 +191,7 @@ class AskWhenIdle:
             full, low = left[giver.id], load[taker.id]
             if full <= 2 * low + self.least_s:
                 break
-            share = taker.speed / (giver.speed + taker.speed)  # both will be done at the same time
+            share = taker.speed / (giver.speed + taker.speed)  # both finish at the same time
             seconds = (full - low) * share
             transfers.append(Transfer(giver.id, taker.id, seconds, share=share, after=low / full))
             left[giver.id] -= seconds
@@ -199,12 +201,12 @@ class AskWhenIdle:
 
 @dataclass(frozen=True, slots=True)
 class NoBalancing:
-    """Every trigger runs where its data is, as Domino does by default."""
+    """No transfers: every trigger runs where its data is, as Domino does by default."""
 
     asks: bool = False
 
     def decide(self, workers: Sequence[WorkerLoad]) -> list[Transfer]:
-        """Order nothing."""
+        """Return no transfers."""
         return []
 
 
@@ -217,7 +219,7 @@ POLICIES: dict[str, type[Dlber | FillToMean | AskWhenIdle | NoBalancing]] = {
 
 
 def policy_named(name: str, balancer: BalancerSettings) -> Policy:
-    """Return the policy of that name, with settings that suit the balancer's."""
+    """Return the policy with this name, with parameters derived from the balancer's settings."""
     if name == "dlber":
         return Dlber(balancer.tunder_s)
     if name == "fill_to_mean":

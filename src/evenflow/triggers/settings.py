@@ -1,4 +1,4 @@
-"""What the balancer can be told, and what it refuses."""
+"""Settings of the balancer and of the workers, with their checks."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from evenflow.errors import BadInput
 
 @dataclass(frozen=True, slots=True)
 class BalancerSettings:
-    """Of the master and the local schedulers.
+    """Settings of the master and the local schedulers, in seconds.
 
     Parameters
     ----------
     heartbeat_s, tunder_s, trigroup_s
         As published; ``tunder_s`` must exceed a decision, a heartbeat and the transmission of a group together.
     decision_s
-        What one decision of the master takes.
+        Seconds that one decision of the master takes.
     latency_s, transfer_s
-        One message, and each trigger that it carries.
+        Seconds per message, and seconds per trigger in it.
     """
 
     heartbeat_s: float = 5.0
@@ -31,16 +31,16 @@ class BalancerSettings:
 
     @property
     def asking_s(self) -> float:
-        """How long it takes from asking for work until a small group is there."""
+        """Seconds from asking for work until a small group arrives."""
         return self.decision_s + 3 * self.latency_s
 
     @property
     def worth_s(self) -> float:
-        """How much more work than its own makes it worth asking: less is run sooner than it is moved and told."""
+        """Seconds of work above the worker's own that make asking worthwhile; less is run faster than it is moved."""
         return 8 * self.asking_s
 
     def check_tunder(self, trigger_s: float, where: str = "--set tunder_s") -> None:
-        """Refuse a ``tunder_s`` with which a low-load worker would run dry before its group arrives (section 2.2).
+        """Refuse a ``tunder_s`` with which a low-load worker would be idle before its group arrives (section 2.2).
 
         Examples
         --------
@@ -59,20 +59,20 @@ class BalancerSettings:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """Of one worker.
+    """Settings of one worker.
 
     Parameters
     ----------
     coalesce
         Whether at most one trigger per row and type waits; otherwise every change event queues one.
     order, cost_power
-        Whether triggers run in the order of their ``arrival``, or first those with the largest ``gain``: what their
-        application says they would change, over the predicted seconds to this power. With a power of 1 large rows wait
-        so long that loops among them are all that is left at the end.
+        Whether triggers run in the order of their ``arrival``, or those with the largest ``gain`` first.
+        The gain is the change that the application predicts, divided by the predicted seconds to this power.
+        With a power of 1, large rows wait so long that only loops among them are left at the end.
     speed, slots
-        How fast it runs triggers, and how many at once.
+        Its relative speed, and how many triggers it runs at once.
     heartbeat_s
-        Seconds between heartbeats; 0 leaves them to the driver.
+        Seconds between heartbeats; with 0 the driver decides when they are sent.
     trigroup_s
         Size of a trigger group in predicted seconds.
     estimate
@@ -80,21 +80,22 @@ class WorkerSettings:
     reads
         Whether an execution reads its row when it starts or when it ends.
     asks, ask_below_s
-        Whether it asks for work, and below which workload: early enough for a group to arrive before it is idle.
+        Whether it asks for work, and below which workload in seconds, so that a group arrives before it is idle.
     worth_s, patience_s
-        It asks while somebody has more work than this, as far as it has heard, and again when nothing has come for
-        this long.
+        It asks only while another worker is known to have more than ``worth_s`` seconds of work beyond twice its own.
+        It asks again when no work has arrived for ``patience_s`` seconds.
     resend_s
-        Seconds after which unacknowledged messages to other workers are sent again; 0 trusts the network.
+        Seconds after which unacknowledged messages to other workers are sent again; with 0 the network is trusted.
     lease_s
-        Seconds after which a group whose results are missing is taken back; 0 waits for ever.
+        Seconds after which a group whose results are missing is taken back; with 0 never.
     direct
-        Whether a borrowed trigger fires its events itself, instead of its home. It saves the home most of the work,
-        but needs a driver whose messages never overtake each other on any way, coalescing, and leases that are kept.
+        Whether the borrower of a trigger fires its events itself, instead of the home. This saves the home most of the
+        work. It needs coalescing, leases that are never taken back, and a driver in which messages never overtake each
+        other, by any route.
     durable
-        Whether its state survives it: everything is saved before anything is told to others.
+        Whether its state survives a crash: the state is saved before any message is sent.
     record
-        Whether every effect goes on the trace.
+        Whether every effect is written to the trace.
     """
 
     coalesce: bool = True

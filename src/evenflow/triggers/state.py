@@ -1,4 +1,4 @@
-"""What a worker remembers."""
+"""The state of a worker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from evenflow.triggers.waiting import Invocation, Waiting
 
 @dataclass(slots=True)
 class WorkerState:
-    """Everything that a worker remembers; it can be pickled, saved and shipped."""
+    """The whole state of a worker; it can be pickled, saved and sent."""
 
     rows: Rows
     waiting: Waiting
@@ -23,10 +23,10 @@ class WorkerState:
     channels: Channels
     running: dict[int, tuple[Invocation, RowView, int]] = field(default_factory=dict)
     ticket: int = 0
-    applied: dict[tuple[str, Key], int] = field(default_factory=dict)  # version that the last applied effect had read
+    applied: dict[tuple[str, Key], int] = field(default_factory=dict)  # row version that the last applied effect read
     leases: Leases = field(default_factory=Leases)
     copies: Copies = field(default_factory=Copies)
-    missed: dict[tuple[str, Key], int] = field(default_factory=dict)  # version at the last event while it was lent
+    missed: dict[tuple[str, Key], int] = field(default_factory=dict)  # row version of the last postponed event
     gave: tuple[Number, float] = (NO_NUMBER, 0.0)
     took: Number = NO_NUMBER
     counts: dict[str, int] = field(default_factory=dict)

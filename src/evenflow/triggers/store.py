@@ -9,7 +9,7 @@ from evenflow.triggers.app import NO_ENTRY, VERSION, Entries, Key, Row, TriggerA
 
 
 class Rows:
-    """Tables of rows; a row that was never written exists with the values that its table declares.
+    """Tables of rows; a row that was never written has the initial values of its table.
 
     Examples
     --------
@@ -31,7 +31,7 @@ class Rows:
         return self._tables[table]
 
     def get(self, table: str, key: Key) -> Row:
-        """Return one row."""
+        """Return one row; create it if needed."""
         try:
             return self._tables[table][key]
         except KeyError:
@@ -43,12 +43,12 @@ class Rows:
             return row
 
     def copied(self, table: str, key: Key) -> Row:
-        """Return one row as it is now, to be sent elsewhere."""
+        """Return a copy of one row, to be sent elsewhere."""
         return {c: v.copy() if isinstance(v, Entries) else v for c, v in self.get(table, key).items()}
 
     @staticmethod
     def change(row: Row, column: str, entry: Any, value: Any) -> bool:
-        """Write one cell, and say whether it is another than before."""
+        """Write one cell and return whether its value changed."""
         if column not in row:
             raise BadInput(f"column {column!r}", nearest(column, row.keys() - {VERSION}), "write")
         entries = row[column]
@@ -72,7 +72,7 @@ class Rows:
 
 
 def checked(app: TriggerApp, write: Write) -> Write:
-    """Return a write from outside, if the application's tables can take it.
+    """Check that the application's tables accept a write from outside, and return it.
 
     Raises
     ------

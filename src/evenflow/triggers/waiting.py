@@ -1,6 +1,6 @@
-"""The waiting queue of a worker: largest gain first, then first come, first run.
+"""The waiting queue of a worker: largest gain first, then first in, first out.
 
-With coalescing at most one trigger per row and type waits.
+With coalescing, at most one trigger per row and type waits.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import NamedTuple
 from evenflow.triggers.app import Key
 from evenflow.triggers.estimate import WorkloadEstimator
 
-WORTH_MORE = 1.25  # a gain that has grown by less keeps its place
-OUT_OF_DATE = 64  # entries of the heap that may be, beside as many as there are gains
+WORTH_MORE = 1.25  # a gain must grow by more than this factor before the trigger moves forward
+OUT_OF_DATE = 64  # the heap is rebuilt when its outdated entries exceed the number of gains by more than this
 
 
 class Invocation(NamedTuple):
-    """A trigger that was invoked for a row; one that is borrowed names the home of the row and its lease there."""
+    """A trigger that was invoked for a row; if it is borrowed, with the home of the row and the lease number there."""
 
     trigger: str
     key: Key
@@ -29,13 +29,13 @@ class Invocation(NamedTuple):
 
     @property
     def who(self) -> tuple[str, str, Key]:
-        """Whose row, which trigger, which row."""
+        """The home of the row, the trigger and the key of the row."""
         return self.home, self.trigger, self.key
 
 
 @dataclass(slots=True)
 class Waiting:
-    """Invocations in the order in which they came, with what their load depends on kept per type.
+    """Invocations in the order of arrival, with counts and sums of sizes per type, from which the load follows.
 
     Examples
     --------
@@ -49,18 +49,18 @@ class Waiting:
 
     coalesce: bool = True
     items: OrderedDict[int, Invocation] = field(default_factory=OrderedDict)
-    present: dict[tuple[str, str, Key], int] = field(default_factory=dict)  # the last of each
+    present: dict[tuple[str, str, Key], int] = field(default_factory=dict)  # → the newest number
     sums: dict[str, list[float]] = field(default_factory=dict)  # type → how many, Σ sizes
     number: int = 0
-    ranked: tuple[object, list[int]] | None = None  # how and in which order groups are taken; see ``grouping``
+    ranked: tuple[object, list[int]] | None = None  # cache of ``grouping``: estimates and sorted numbers
     gains: dict[int, float] = field(default_factory=dict)
-    best: list[tuple[float, int]] = field(default_factory=list)  # a heap; entries that are out of date stay in it
+    best: list[tuple[float, int]] = field(default_factory=list)  # a heap; outdated entries stay in it
 
     def __len__(self) -> int:
         return len(self.items)
 
     def add(self, invocation: Invocation, gain: float = 0.0) -> bool:
-        """Append one; with coalescing one that waits already says it all, and at most its gain is larger now."""
+        """Append an invocation and return whether it is new; with coalescing, a waiting one may get a larger gain."""
         who = invocation.who
         if self.coalesce and not invocation.home and who in self.present:
             self.raised(who, gain)
@@ -75,7 +75,7 @@ class Waiting:
         return True
 
     def raised(self, who: tuple[str, str, Key], gain: float) -> None:
-        """Let one that waits go earlier, if its gain is clearly larger than before."""
+        """Move a waiting trigger forward if its gain is clearly larger than before."""
         number = self.present.get(who)
         if number is not None and gain > WORTH_MORE * self.gains.get(number, 0.0):
             self._rank(number, gain)
@@ -91,7 +91,10 @@ class Waiting:
             heapify(self.best)
 
     def pop(self, gain_now: Callable[[Invocation], float] | None = None) -> Invocation:
-        """Take the one with the largest gain, without any the oldest; one whose gain has gone down has to wait."""
+        """Take the trigger with the largest gain, or the oldest if there are no gains.
+
+        A trigger whose gain is clearly smaller now goes back to the place of its new gain.
+        """
         while self.best:
             negative, number = heappop(self.best)
             if self.gains.get(number) != -negative:
@@ -105,17 +108,17 @@ class Waiting:
         return self._gone(*self.items.popitem(last=False))
 
     def take(self, numbers: Iterable[int]) -> list[Invocation]:
-        """Take these out of the queue."""
+        """Remove these invocations from the queue and return them."""
         return [self._gone(number, self.items.pop(number)) for number in numbers]
 
     def in_order(self) -> Iterable[tuple[int, Invocation]]:
-        """Return everything with its number, in the order in which it would be run by what is known of the gains."""
+        """Return all invocations with their numbers, in the order in which they would run with the known gains."""
         if not self.gains:
             return self.items.items()
         return sorted(self.items.items(), key=lambda item: (-self.gains.get(item[0], 0.0), item[0]))
 
     def load(self, estimate: WorkloadEstimator) -> float:
-        """Return the workload: the sum of the predicted times of all that waits (*DLBer*, section 2.1)."""
+        """Return the workload: the sum of the predicted times of all waiting triggers (*DLBer*, section 2.1)."""
         total = 0.0
         for trigger, (count, sizes) in self.sums.items():
             at_zero, slope = estimate.line(trigger)

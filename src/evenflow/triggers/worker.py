@@ -1,6 +1,7 @@
-"""A trigger worker: it runs the triggers of its rows, lends groups of them, and runs those it has borrowed.
+"""A trigger worker: it runs the triggers of its rows, lends groups of triggers, and runs borrowed ones.
 
-Law: an invocation is waiting, running or lent, in one place; its effect is applied once, at the home of its row.
+Invariant: an invocation is waiting, running or lent, and is in one place only.
+Its effect is applied exactly once, at the home of its row.
 """
 
 from __future__ import annotations
@@ -35,24 +36,24 @@ from evenflow.triggers.state import WorkerState
 from evenflow.triggers.store import Rows
 from evenflow.triggers.waiting import Invocation, Waiting
 
-LEAST_S = 1e-9  # no trigger is taken to need less
+LEAST_S = 1e-9  # lower bound of a predicted time, so that dividing by it is safe
 
 
 class TriggerWorker:
-    """The actor.
+    """The actor of one trigger worker.
 
     Parameters
     ----------
     name, app, homes
-        Who it is, what it runs, and where each row's data is.
+        The worker's name, the application it runs, and the function that returns the home of a row.
     settings
         See :class:`WorkerSettings`.
     master
-        Who gets its heartbeats; empty for none.
+        Name of the master that gets the heartbeats; empty to send none.
     rows
-        What its tables hold at the start.
+        Content of the worker's tables at the start.
     start
-        The triggers that are invoked for every row at the start.
+        Names of the triggers to invoke for every row at the start.
     """
 
     def __init__(
@@ -86,10 +87,10 @@ class TriggerWorker:
         self._pulse = Pulse(settings)
         self._resending = False
 
-    # -- the door -------------------------------------------------------------------------------
+    # -- events ---------------------------------------------------------------------------------
 
     def handle(self, event: Any, now: float) -> list[Any]:
-        """Take one event; see the messages of this package, and ``Woken`` for the timers."""
+        """Handle one event (a message of this package, or ``Woken`` for a timer) and return the commands."""
         self._commands = []
         self._now = now
         kind = type(event)
@@ -109,17 +110,17 @@ class TriggerWorker:
         return self._finish(now)
 
     def snapshot(self) -> bytes:
-        """Return everything it remembers."""
-        self.state.waiting.ranked = None  # can be found again
+        """Return the worker's whole state as bytes."""
+        self.state.waiting.ranked = None  # a cache: it is computed again when needed
         return pickle.dumps(self.state, pickle.HIGHEST_PROTOCOL)
 
     def restore(self, content: bytes) -> None:
-        """Remember what a snapshot says."""
+        """Replace the worker's state by a snapshot."""
         self.state = pickle.loads(content)  # noqa: S301 - our own snapshot
 
     @property
     def load_s(self) -> float:
-        """The workload in seconds on this worker."""
+        """The predicted time of all waiting triggers, in seconds on this worker."""
         return self.state.waiting.load(self.state.estimate)
 
     @property
@@ -128,7 +129,7 @@ class TriggerWorker:
 
     @property
     def quiet(self) -> bool:
-        """Whether it has nothing to do and waits for nothing."""
+        """Whether no trigger waits or runs, no lease is open, and every message is acknowledged."""
         state = self.state
         return not (state.waiting or state.running or state.leases.open) and state.channels.quiet
 
@@ -137,7 +138,7 @@ class TriggerWorker:
         if "state" in saved:
             self.restore(saved["state"])
             state = self.state
-            for invocation, *_ in state.running.values():  # what was running had no effect yet
+            for invocation, *_ in state.running.values():  # a running trigger has had no effect yet
                 self._wait(invocation)
             state.running.clear()
         else:
@@ -171,7 +172,7 @@ class TriggerWorker:
                 self._pulse.heard[sender] = body.beat
             for write in body.writes:
                 self._apply(write)
-        elif kind is tuple:  # several bodies that one event brought about
+        elif kind is tuple:  # several bodies that the sender produced in one event
             for part in body:
                 self._take(sender, part, now)
         elif kind is Result:
@@ -199,7 +200,7 @@ class TriggerWorker:
     # -- running --------------------------------------------------------------------------------
 
     def _run(self, now: float) -> None:
-        """Start what can be started; an execution has its effect when its time is over."""
+        """Start waiting triggers while slots are free; an execution takes effect only when it ends."""
         state = self.state
         while state.waiting.items and len(state.running) < self.settings.slots:
             invocation = state.waiting.pop(self._gain_now)
@@ -218,7 +219,7 @@ class TriggerWorker:
         state = self.state
         done = state.running.pop(event.ticket, None)
         if done is None:
-            return  # of an earlier life
+            return  # started before a restart
         invocation, view, read = done
         if self.settings.reads == "end":
             read = view.version
@@ -241,7 +242,7 @@ class TriggerWorker:
                 self._again(*who)
 
     def _effect(self, who: tuple[str, Key], read: int, writes: Any, now: float) -> None:
-        """Apply what an execution wrote, unless one that read the same or a later version of the row came first."""
+        """Apply the writes of an execution, unless one that read the same or a later row version was applied before."""
         applied = self.state.applied
         if read <= applied.get(who, 0):
             self._count("obsolete")
@@ -254,12 +255,12 @@ class TriggerWorker:
             self._fire(write)
 
     def _fire(self, write: Write) -> None:
-        """Bring a write to the homes of its rows; what is ours is seen at once."""
+        """Send a write to the homes of its rows; apply it at once to the rows of this worker."""
         for home, part in parts(write, self.homes):
             self._to(home, part)
 
     def _fire_others(self, own: tuple[str, Key], writes: list[Write]) -> list[Write]:
-        """Fire what goes to other rows than a trigger's own; return what goes to its own, in order."""
+        """Fire the writes to other rows than the trigger's own; return the writes to its own row, in order."""
         table, key = own
         kept = []
         for write in writes:
@@ -278,7 +279,7 @@ class TriggerWorker:
             self._out.fire(home, write)
 
     def _apply(self, write: Write) -> None:
-        """Change our rows; every change is an event, which invokes the triggers whose condition holds."""
+        """Change rows of this worker; every change is an event that invokes the triggers whose condition holds."""
         table, keys, column, entry, value = write
         watching = self.app.watching.get((table, column), ())
         rows, takers = self.state.rows, self.state.leases.takers
@@ -298,7 +299,7 @@ class TriggerWorker:
         holds = trigger.when is None or trigger.when(row)
         lent = who in self.state.leases.lent
         if (lent and (self.settings.coalesce or not holds)) or (not holds and self._runs(who)):
-            # What is under way will write, and then the condition may hold: it is asked again after that.
+            # The execution under way will write to the row, and the condition may hold then: check it again afterwards.
             self.state.missed[who] = row[VERSION]
             return
         if not holds:
@@ -306,14 +307,14 @@ class TriggerWorker:
         self.state.waiting.add(Invocation(trigger.name, key, trigger.size_of(row)), self._gain(trigger, row))
 
     def _wait(self, invocation: Invocation) -> None:
-        """Let one wait that was invoked before."""
+        """Queue an invocation that already exists, such as one that was lent or running."""
         self.state.waiting.add(invocation, self._gain_now(invocation))
 
     def _gain_now(self, invocation: Invocation) -> float:
         return self._gain(self.app.triggers[invocation.trigger], self._row(invocation))
 
     def _gain(self, trigger: Trigger, row: Row) -> float:
-        """Return what it would change, over the predicted seconds to a power."""
+        """Return the change that the trigger would make, divided by its predicted seconds to ``cost_power``."""
         if self.settings.order == "arrival" or trigger.matters is None:
             return 0.0
         at_zero, slope = self.state.estimate.line(trigger.name)
@@ -321,7 +322,7 @@ class TriggerWorker:
         return float(trigger.matters(row) / seconds**self.settings.cost_power)
 
     def _row(self, invocation: Invocation) -> Row:
-        """Return the row that it is for, or our copy of it."""
+        """Return the invocation's row, or the local copy if it is borrowed."""
         place = self._place(invocation)
         return self.state.copies.row(invocation.home, place) if invocation.home else self.state.rows.get(*place)
 
@@ -331,15 +332,18 @@ class TriggerWorker:
     # -- lending --------------------------------------------------------------------------------
 
     def _instructed(self, instruct: Instruct, now: float) -> None:
-        """Select groups and transfer them to the low-load worker (*DLBer*, section 2)."""
+        """Select groups and transfer them to the low-load worker (*DLBer*, section 2).
+
+        Borrowed triggers go through their home, which lends them to the new worker.
+        """
         state = self.state
         number = instruct.number
         if number <= state.gave[0]:
-            return  # repeated on the way
+            return  # the network delivered the instruction twice
         groups = selected(state, instruct, self.settings.trigroup_s)
         state.gave = (number, sum(work for work, _ in groups))
         self._count("groups", len(groups))
-        leaving = [invocation for _, group in groups for invocation in group]  # they travel together
+        leaving = [invocation for _, group in groups for invocation in group]  # sent together
         self._lend([i for i in leaving if not i.home], number, instruct.taker, now)
         for home in sorted({i.home for i in leaving if i.home}):
             going = [i for i in leaving if i.home == home]
@@ -349,7 +353,7 @@ class TriggerWorker:
             self._out.send(home, Return(number, tuple(i.lease for i in going), instruct.taker))
         self._pulse.gave(state.gave[1])
         if self.settings.asks and not groups:
-            self._beat(now)  # whoever asked is to be served from somewhere else
+            self._beat(now)  # the master must find another giver for the asking worker
 
     def _lend(self, group: list[Invocation], number: Number, taker: str, now: float) -> None:
         for lend in lent(self.app, self.state, self.name, group, number, taker, now):
@@ -361,7 +365,7 @@ class TriggerWorker:
         lease = self.state.leases.close(result.lease)
         if lease is None:
             self._count("late")
-            return  # taken back in the meantime: its effect comes from us
+            return  # the lease was taken back, so this worker runs the trigger itself
         who = lease.who
         missed = self.state.missed.pop(who, 0)
         self._effect(who, result.read, result.writes, now)
@@ -369,12 +373,12 @@ class TriggerWorker:
             self._again(*who)
 
     def _again(self, name: str, key: Key) -> None:
-        """Ask the condition again, and invoke the trigger if it holds."""
+        """Check the condition again, and invoke the trigger if it holds."""
         trigger = self.app.triggers[name]
         self._invoke(trigger, key, self.state.rows.get(trigger.table, key))
 
     def _returned(self, body: Return, now: float) -> None:
-        """Take leases back that are to go to another worker."""
+        """Take back leases, and lend their triggers to another worker or queue them here."""
         group = taken_back(self.app, self.state, body.leases)
         if body.taker == self.name:
             for invocation in group:
@@ -383,7 +387,7 @@ class TriggerWorker:
             self._lend(group, body.number, body.taker, now)
 
     def _overdue(self, now: float) -> None:
-        """Take back what a worker that may be lost has not returned in time; a late result has no effect."""
+        """Take back triggers whose results are overdue, because the worker may be lost; a late result has no effect."""
         overdue = self.state.leases.overdue(now, self.settings.lease_s)
         for invocation in taken_back(self.app, self.state, overdue):
             self._count("taken_back")
@@ -414,7 +418,7 @@ class TriggerWorker:
     def _release(self, invocation: Invocation) -> None:
         self.state.copies.release(invocation.home, self._place(invocation))
 
-    # -- telling others -------------------------------------------------------------------------
+    # -- sending --------------------------------------------------------------------------------
 
     def _beat(self, now: float, what: str = "asks") -> None:
         if self.master:

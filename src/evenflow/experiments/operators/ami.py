@@ -1,4 +1,4 @@
-"""Metering units in virtual time: the evaluation of section 4, with the published protocol, ours, and a yardstick."""
+"""The experiment ``ami`` in virtual time: section 4 with the published protocol, ours, and a central balancer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from evenflow.sim import Simulation
 
 @dataclass(frozen=True)
 class AmiSettings(WorkloadSettings):
-    """What `ami` can be told."""
+    """Settings of `ami`."""
 
     mode: Literal["literal", "text", "fixed", "even", "central"] = setting(
         "fixed", "the listings as printed, as meant, or corrected; our protocol; an omniscient yardstick"
@@ -48,7 +48,7 @@ class AmiSettings(WorkloadSettings):
 
 
 def run(settings: AmiSettings, seed: int, trace: TraceWriter | None) -> Mapping[str, object]:
-    """Run one world with and without the protocol."""
+    """Run one scenario with and without the protocol."""
     check_thresholds(settings)
     if settings.scenario is None:
         drawn = scenario(settings, Simulation(seed).chance("world"))
@@ -76,7 +76,7 @@ def check_thresholds(settings: AmiSettings) -> None:
 
 
 def play(settings: AmiSettings, drawn: Scenario, seed: int, trace: TraceWriter | None) -> World:
-    """Run a world with the protocol of the settings' mode."""
+    """Run a scenario with the protocol of the settings' mode."""
     network = Wire(one=[settings.delay_s])
     if settings.mode == "central":
         central = CentralWorld(drawn, seed, settings.upper, network, trace)
@@ -90,7 +90,7 @@ def play(settings: AmiSettings, drawn: Scenario, seed: int, trace: TraceWriter |
 
 
 def builder(settings: AmiSettings, drawn: Scenario) -> Build:
-    """Return what makes the actor of a unit."""
+    """Return the function that builds the actor of a unit."""
     ops: dict[str, list[int]] = {unit: [] for unit in drawn.tree.units}
     for op, unit in drawn.where.items():
         ops[unit].append(op)
@@ -105,7 +105,7 @@ def builder(settings: AmiSettings, drawn: Scenario) -> Build:
 
 
 def unit_settings(settings: AmiSettings, shift: float = 0.0) -> UnitSettings:
-    """Return what the units of a run are told."""
+    """Return the settings of the units; ``shift`` delays the first memory check, in seconds."""
     return UnitSettings(
         lower=settings.lower,
         target=settings.target,
@@ -124,7 +124,7 @@ def unit_settings(settings: AmiSettings, shift: float = 0.0) -> UnitSettings:
 
 
 def counts(world: World) -> dict[str, int]:
-    """Return what a run did, and what it did wrong."""
+    """Return the counts of a run: messages, transfers, errors and events."""
     network: Any = world.network
     return {
         "messages": network.carried,

@@ -1,4 +1,4 @@
-"""Metering units under faults: messages lost, late and repeated, units that crash in any phase; nothing may go wrong."""
+"""The experiment ``ami-chaos``: messages are lost, late and repeated, and units crash in any phase of a transfer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KINDS = ("loss", "duplication", "delay", "crash_sender", "crash_addressee", "par
 
 @dataclass(frozen=True)
 class ChaosSettings:
-    """What `ami-chaos` can be told."""
+    """Settings of `ami-chaos`."""
 
     mode: Literal["both", "fixed", "even"] = setting("both", "the corrected protocol, ours, or one after the other")
     levels: int = setting(3, "levels of the tree", low=2, high=8)
@@ -39,7 +39,7 @@ class ChaosSettings:
 
 @dataclass
 class Faults:
-    """Decides the fate of messages, and counts what it did to which kind of message."""
+    """Faults on messages: chooses them at random, and counts them by kind and message."""
 
     sim: Simulation
     share: float
@@ -50,9 +50,9 @@ class Faults:
         self.sim.network.intercept = self.fate
 
     def fate(self, sender: str, to: str, message: Any, now: float) -> list[float] | None:
-        """Return the delays of the copies that arrive, or no opinion."""
+        """Return the delays of the copies that arrive, or ``None`` to leave the message to the network."""
         draw = self.chance.random
-        # Transfers are rarer than the talk before them, and what breaks them matters most.
+        # Transfers are rarer than the messages before them, and their failures matter most.
         share = self.share if isinstance(message, (Hint, Ask, Space)) else 2 * self.share
         if draw() >= share:
             return None
@@ -79,7 +79,7 @@ class Faults:
 
 
 def run(settings: ChaosSettings, seed: int, trace: TraceWriter | None) -> Mapping[str, object]:
-    """Run one seed, with both protocols unless one is asked for."""
+    """Run one seed with both protocols, or with the one that ``mode`` names."""
     modes = ("fixed", "even") if settings.mode == "both" else (settings.mode,)
     rows = [run_mode(settings, mode, seed, trace) for mode in modes]
     faults: dict[str, Counter[str]] = {}
@@ -91,7 +91,7 @@ def run(settings: ChaosSettings, seed: int, trace: TraceWriter | None) -> Mappin
 
 
 def run_mode(settings: ChaosSettings, mode: str, seed: int, trace: TraceWriter | None) -> dict[str, Any]:
-    """Let memory jump and messages go astray for a while, then make peace and count what is left undone."""
+    """Run with memory changes and faults for a while, then without them, and count what is wrong or unfinished."""
     steps: Counter[str] = Counter()
 
     def write(record: Mapping[str, Any]) -> None:
@@ -116,7 +116,7 @@ def run_mode(settings: ChaosSettings, mode: str, seed: int, trace: TraceWriter |
     world.start(build)
     faults = Faults(world.sim, settings.faulted)
     world.play(settings.seconds, settings.monitor_s)
-    pushed_over = world.pushed_over  # while units keep to their thresholds; in peace they have none
+    pushed_over = world.pushed_over  # counted before the calm phase, in which units have no thresholds
     peace[0] = True
     _calm(world, base)
     return {
@@ -132,7 +132,7 @@ def run_mode(settings: ChaosSettings, mode: str, seed: int, trace: TraceWriter |
 
 
 def _workload(settings: ChaosSettings) -> WorkloadSettings:
-    """Return a world in which memory changes fast and often enough to keep units negotiating."""
+    """Return a workload in which memory changes fast and often enough to keep units negotiating."""
     return WorkloadSettings(
         levels=settings.levels,
         fanout=settings.fanout,
@@ -149,12 +149,12 @@ def _workload(settings: ChaosSettings) -> WorkloadSettings:
 
 
 def _calm(world: World, base: UnitSettings) -> None:
-    """End all faults, begin no negotiation any more, and let what is under way come to an end."""
+    """End all faults, start no more negotiations, and let those under way finish."""
     world.sim.network.heal()
     quiet = replace(base, lower=-1.0, upper=1e9)
     for _ in range(12):
         for unit in world.scenario.tree.units:
-            world.sim.restart(unit)  # again and again: a crash that was due may still come
+            world.sim.restart(unit)  # in every step, because a scheduled crash may still come
             actor: Any = world.sim.cells[unit].actor
             actor.settings = quiet
         world.sim.run(until=world.sim.now + 1.0)

@@ -1,4 +1,4 @@
-"""What the reports of the metering experiments show: Figures 15 and 16, with and without the protocol."""
+"""Figures for the reports of the metering experiments: Figures 15 and 16, with and without the protocol."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WHICH = (("off", "without the protocol"), ("on", "with the protocol"))
 
 
 def figures(rows: Sequence[Row], settings: Any) -> list[Figure | Table]:
-    """Show one run over time, as Figures 15 and 16 do, and all seeds beside each other."""
+    """Return figures of one run over time, as Figures 15 and 16, and of all seeds side by side."""
     first: Any = rows[0]
     curves, seed = first[SERIES], first["seed"]
     upper = f"{settings.upper:g} %"
@@ -65,7 +65,7 @@ def _seeds(rows: Sequence[Row]) -> Figure:
 
 
 def chaos_figures(rows: Sequence[Row], _: Any) -> list[Figure | Table]:
-    """Show which faults met which message, and what became of the transfers."""
+    """Return a table of faults by kind and message, and a figure of the outcomes of transfers."""
     counts: dict[str, Counter[str]] = {}
     for row in rows:
         faults: Any = row["faults"]

@@ -1,4 +1,4 @@
-"""Operators live on Spark: readings flow, a neighbourhood surges, operators move, and every result is as it must be."""
+"""The experiment ``ami-live`` on Spark: operators move while readings surge, and results must equal plain Spark SQL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evenflow.experiments.settings import setting
 
 @dataclass(frozen=True)
 class LiveSettings:
-    """What `ami-live` can be told."""
+    """Settings of `ami-live`."""
 
     seconds: float = setting(90.0, "seconds for which readings flow, at most", low=5.0)
     batches: int = setting(16, "batches, an hour of readings each, at most", low=2, high=10_000)
@@ -28,7 +28,7 @@ class LiveSettings:
 
 def run(settings: LiveSettings, seed: int, trace: TraceWriter | None) -> Mapping[str, object]:
     """Run the pipeline once, and compare its results with plain Spark SQL over the same readings."""
-    from evenflow.experiments.operators.live_trial import live  # noqa: PLC0415 - Spark is loaded by who needs it
+    from evenflow.experiments.operators.live_trial import live  # noqa: PLC0415 - load Spark only if needed
 
     found = live(
         settings.seconds,
@@ -48,7 +48,7 @@ def run(settings: LiveSettings, seed: int, trace: TraceWriter | None) -> Mapping
 
 
 def figures(rows: Sequence[Row], _: Any) -> list[Figure | Table]:
-    """Show the units' memory batch by batch, and every transfer."""
+    """Return a figure of the units' memory by batch, and a table of the transfers."""
     first: Any = rows[0]
     curves = first[SERIES]
     memory = [Series(unit, curves["batch"], load) for unit, load in curves["memory"].items()]

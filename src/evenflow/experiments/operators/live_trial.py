@@ -1,4 +1,4 @@
-"""The live trial: queries of Figures 3 and 5 over a small grid, a surge, transfers while readings flow, equal results."""
+"""The run behind ``ami-live``: queries of Figures 3 and 5 on Spark with surges, transfers and a check of results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HOUR = 3600
-# The plain query is one large plan; with the usual code cache of a quick start the JVM would complain aloud.
+# The plain query is one large plan; with the small code cache of a quick start the JVM would print warnings.
 ROOMY = {
     "spark.driver.extraJavaOptions": QUICK_START["spark.driver.extraJavaOptions"] + " -XX:ReservedCodeCacheSize=160m"
 }
@@ -69,9 +69,9 @@ def live(
     trace: Callable[[Mapping[str, Any]], object] | None = None,
     spark: SparkSession | None = None,
 ) -> dict[str, Any]:
-    """Run the trial for so many seconds or batches, whichever ends first, and compare with plain Spark.
+    """Run the pipeline for ``seconds`` or ``batches``, whichever ends first, and compare its results with plain Spark.
 
-    With ``readings``, a directory of Parquet or CSV files, nothing is generated: each of its files is one batch.
+    With ``readings``, a directory of Parquet or CSV files, nothing is generated: each file is one batch.
     """
     tree = balanced(levels)
     leaves = tuple(sorted(tree.leaves[tree.root]))
@@ -83,7 +83,7 @@ def live(
         place = Path(folder)
         source = place / "in" if readings is None else Path(readings)
         kind = kind_of(source) if readings is not None else "parquet"
-        options = UnitSettings(crowd=100.0)  # a few large operators here: their number says little
+        options = UnitSettings(crowd=100.0)  # here a few operators are large, so their number says little
         where = queries.lowest(tree)
         pipeline = Pipeline(
             session, queries, tree, where, place, capacity, mode, options, lateness_s=lateness_s, trace=trace
@@ -105,7 +105,7 @@ def live(
 
 
 def kind_of(folder: Path) -> str:
-    """Say what a directory of readings holds: ``parquet`` or ``csv`` files, not both and not none."""
+    """Return the type of files in a directory of readings, ``parquet`` or ``csv``; refuse both and neither."""
     found = {file.suffix[1:] for file in folder.iterdir()} & {"parquet", "csv"} if folder.is_dir() else set()
     if len(found) != 1:
         raise BadInput(f"'{folder}'", "a directory with Parquet files or with CSV files", "--set readings")
@@ -115,7 +115,7 @@ def kind_of(folder: Path) -> str:
 def _flow(
     session: SparkSession, pipeline: Pipeline, grid: Grid | None, source: tuple[Path, str], until: float, batches: int
 ) -> None:
-    """Let readings flow, and write them while they do; one file is one batch, of the grid's an hour of event time."""
+    """Run the stream, and write generated readings meanwhile; one file is one batch, generated ones hold one hour."""
     folder, kind = source
     if grid is not None:
         grid.write(folder, 0, 0, HOUR)
@@ -130,7 +130,7 @@ def _flow(
                 if not query.status["isDataAvailable"] and not query.status["isTriggerActive"] and pipeline.memory:
                     break
             elif written <= len(pipeline.memory) + 1 and written < batches:
-                # A file or two ahead, so that readings never stop flowing.
+                # Stay one or two files ahead, so that readings never stop.
                 grid.write(folder, written, written * HOUR, (written + 1) * HOUR)
                 written += 1
             time.sleep(0.02)
@@ -144,7 +144,7 @@ def _flow(
 
 
 def findings(pipeline: Pipeline, wanted: list[tuple[int, int, int, int]]) -> dict[str, Any]:
-    """Count what the trial must show."""
+    """Return the counts that the experiment reports."""
     got = pipeline.results()
     compared = compare(wanted, got).judged("ami-live")
     upper = pipeline.settings.upper
@@ -180,7 +180,7 @@ def findings(pipeline: Pipeline, wanted: list[tuple[int, int, int, int]]) -> dic
 
 
 def curves(pipeline: Pipeline) -> dict[str, Any]:
-    """Return what the report shows: every unit's memory by batch, and every transfer."""
+    """Return the data of the report: every unit's memory by batch, and every transfer."""
     batches = sorted(pipeline.memory)
     names = {spec.id: spec.name for spec in pipeline.queries.specs}
     return {
@@ -201,7 +201,7 @@ def curves(pipeline: Pipeline) -> dict[str, Any]:
 
 
 def _changed(pipeline: Pipeline, op: int, batch: int, giver: str, taker: str) -> bool:
-    """Say whether an operator ran on the giver's lane up to its transfer, and on the taker's after it."""
+    """Return whether an operator ran on the giver's lane before its transfer, and on the taker's lane after it."""
     before = [b for b, ran in pipeline.partitions.items() if b <= batch and op in ran]
     after = [b for b, ran in pipeline.partitions.items() if b > batch and op in ran]
     if not before or not after:
@@ -211,7 +211,7 @@ def _changed(pipeline: Pipeline, op: int, batch: int, giver: str, taker: str) ->
 
 
 def _wrong_lanes(pipeline: Pipeline) -> int:
-    """Count operators that ran elsewhere than the routes of their batch say."""
+    """Return how many times an operator ran on another lane than the routes of its batch say."""
     wrong = 0
     for batch, ran in pipeline.partitions.items():
         lanes = pipeline.lanes_of(batch)

@@ -1,4 +1,4 @@
-"""The same queries as plain Spark SQL over all readings at once: what the live pipeline must equal, row by row."""
+"""The same queries in plain Spark SQL over all readings at once: the live pipeline must give the same rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Window
-from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from evenflow.operators.query import Meters, Queries, Spec
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def plain(queries: Queries, readings: DataFrame) -> DataFrame:
     """Return every result as ``op, ts, key, value``; readings have ``ts, leaf, meter, value``."""
     outputs: dict[int, DataFrame] = {}
-    for spec in queries.specs:  # an operator's inputs come before it
+    for spec in queries.specs:  # inputs come before the operators that they feed
         outputs[spec.id] = _output(spec, [_input(end, outputs, readings) for end in spec.inputs])
     ends = [spec.id for spec in queries.specs if spec.id not in queries.fed]
     tagged = [outputs[op].select(F.lit(op).cast("long").alias("op"), "ts", "key", "value") for op in ends]

@@ -1,4 +1,4 @@
-"""Smart-meter readings to try the live pipeline with: daily profiles, and a neighbourhood that suddenly reports often."""
+"""Generated smart-meter readings for the live pipeline: daily profiles, and leaves that suddenly report more often."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ PROFILE = (210, 190, 180, 175, 180, 220, 380, 560, 520, 430, 400, 420, 470, 440,
 
 @dataclass(frozen=True)
 class Grid:
-    """Meters of the leaves, and what they report.
+    """A generator of the readings of all leaves.
 
     Parameters
     ----------
     leaves
-        Where meters are.
+        The leaves, which have the meters.
     meters
-        Of a leaf.
+        Number of meters per leaf.
     every_s
         Seconds between two readings of a meter.
     surge_every_s
-        The same while its leaf surges.
+        The same during a surge of its leaf.
     surges
-        ``leaf, begin, end``: when which leaf reports more often, in seconds of event time.
+        ``leaf, begin, end``: a leaf that reports more often during this time, in seconds of event time.
     seed
-        Of the readings.
+        Seed of the readings.
     """
 
     leaves: tuple[str, ...]
@@ -45,7 +45,7 @@ class Grid:
     seed: int = 1
 
     def readings(self, begin: int, end: int) -> Any:
-        """Return the readings of a span of time, as a table, in random order."""
+        """Return the readings from ``begin`` to before ``end`` as a table, in random order."""
         chance = random.Random(f"{self.seed}/{begin}")
         rows: list[tuple[int, str, int, int]] = []
         for number, leaf in enumerate(self.leaves):

@@ -1,4 +1,4 @@
-"""Metering units at the size of a city: the same actors, a thousand units and more."""
+"""The experiment ``ami-scale``: the same actors as in ``ami``, with a thousand units and more."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from evenflow.sim import Simulation
 
 @dataclass(frozen=True)
 class ScaleSettings(AmiSettings):
-    """What `ami-scale` can be told; surges grow with the tree, so that its units are as busy as the fifteen."""
+    """Settings of `ami-scale`; surges grow with the tree, so that each unit is as busy as one of the fifteen."""
 
     levels: int = setting(10, "levels of the tree; 10 levels of 2 are 1,023 units", low=1, high=16)
     operators: int = setting(25_000, "operators in all", low=1, high=10_000_000)
@@ -30,14 +30,14 @@ class ScaleSettings(AmiSettings):
 
 
 def run(settings: ScaleSettings, seed: int, trace: TraceWriter | None) -> Mapping[str, object]:
-    """Run one large world with and without the protocol."""
+    """Run one large scenario with and without the protocol."""
     check_thresholds(settings)
     begun = time.process_time()
     drawn = scenario(settings, Simulation(seed).chance("world"))
     drawn.refuse_overload(settings.upper, "--set")
     off = replay_off(drawn, settings.seconds, settings.log_s)
     ready = time.process_time()
-    gc.freeze()  # a million messages come and go; the collector need not look at the city each time
+    gc.freeze()  # the collector need not scan the scenario again and again for a million short-lived messages
     try:
         world = play(settings, drawn, seed, trace)
     finally:

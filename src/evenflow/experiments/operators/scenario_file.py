@@ -1,4 +1,4 @@
-"""Scenario files: a tree, its operators and a schedule of changes as JSON; whatever is wrong is said by field."""
+"""Scenario files in JSON: a tree, its operators and a schedule of changes; errors name the field."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def read_scenario(path: Path) -> Scenario:
     Raises
     ------
     BadInput
-        When the file cannot be read, or something in it is not as it must be.
+        When the file cannot be read, or a field in it is not valid.
     """
     try:
         found = strict_json.loads(path.read_text(encoding="utf-8"))
@@ -34,7 +34,7 @@ def read_scenario(path: Path) -> Scenario:
 
 
 def parse_scenario(found: Any, file: str) -> Scenario:
-    """Check what a scenario file holds, and build the world."""
+    """Check the content of a scenario file, and return the scenario."""
     if not isinstance(found, Mapping):
         raise BadInput(type(found).__name__, f"an object with {', '.join(FIELDS)}", file)
     for name in FIELDS:

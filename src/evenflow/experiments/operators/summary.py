@@ -1,4 +1,4 @@
-"""Two logs of the same world, one without and one with the protocol, become the numbers of section 4.2 and more."""
+"""Statistics of section 4.2 and more, from two logs of the same scenario, without and with the protocol."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Curve = NDArray[np.float64]
 
 
 def replay_off(scenario: Scenario, seconds: float, every_s: float) -> list[list[float]]:
-    """Return the log of a world in which nobody moves anything.
+    """Return the log of a scenario in which no operator moves.
 
-    Changes at a time apply before the log of that time, and a decrease never takes an operator below its first size.
+    Changes at a time apply before the log row of that time. A decrease never takes an operator below its initial size.
     """
     units = {unit: number for number, unit in enumerate(scenario.tree.units)}
     members: list[list[int]] = [[] for _ in units]
@@ -41,7 +41,7 @@ def replay_off(scenario: Scenario, seconds: float, every_s: float) -> list[list[
 
 
 def compared(off: Log, on: Log, upper: float, every_s: float) -> dict[str, Any]:
-    """Compare the log of a run with that of the same world without the protocol.
+    """Compare the log of a run with that of the same scenario without the protocol.
 
     Examples
     --------
@@ -72,12 +72,12 @@ def _above(log: Curve, upper: float) -> float:
 
 
 def _less(before: float, after: float) -> float | None:
-    """Return by how many per cent something became less; nothing to reduce gives no number."""
+    """Return the reduction in per cent, or ``None`` if there was nothing to reduce."""
     return 100.0 * (1.0 - float(after) / float(before)) if before else None
 
 
 def episode_s(over: NDArray[np.bool_], every_s: float) -> float | None:
-    """Return the mean length of an overload, in seconds: how long a unit stays above once it is.
+    """Return the mean length of an overload in seconds: how long a unit stays above the threshold.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def episode_s(over: NDArray[np.bool_], every_s: float) -> float | None:
 
 
 def curves(off: Log, on: Log, upper: float, every_s: float) -> dict[str, Any]:
-    """Return what Figures 15 and 16 show: mean memory, standard deviation, overloaded units, over time."""
+    """Return the curves of Figures 15 and 16 and the highest memory: mean, standard deviation, overloaded units."""
     before, after = np.asarray(off, dtype=np.float64), np.asarray(on, dtype=np.float64)
     found: dict[str, Any] = {"at": [row * every_s for row in range(len(before))]}
     for which, log in (("off", before), ("on", after)):

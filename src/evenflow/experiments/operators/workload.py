@@ -1,4 +1,4 @@
-"""What the metering experiments run on: operators on the units of a tree, and how their memory changes (section 4)."""
+"""Workloads of the metering experiments: operators on the units of a tree, and their memory changes (section 4)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from evenflow.operators.graph import Graph
 from evenflow.operators.tree import Tree, balanced
 
 Change = tuple[float, int, float]
-"""When, which operator, by how much."""
+"""A memory change: the time, the operator, and the amount."""
 
 
 @dataclass(frozen=True)
 class WorkloadSettings:
-    """Tables 4 and 5, and what the text is silent on."""
+    """Settings from Tables 4 and 5, and those that the publication does not give."""
 
     levels: int = setting(4, "levels of the tree; 4 levels of 2 are 15 units", low=1, high=14)
     fanout: int = setting(2, "children of a unit", low=1, high=100)
@@ -40,7 +40,7 @@ class WorkloadSettings:
 
 @dataclass(frozen=True)
 class Scenario:
-    """One world: who feeds whom, who runs where, and what happens to it."""
+    """One scenario: the tree, the operator graph, the initial places and sizes, and the schedule of changes."""
 
     tree: Tree
     graph: Graph
@@ -49,14 +49,14 @@ class Scenario:
     schedule: Sequence[Change]
 
     def memory(self) -> dict[str, float]:
-        """Return every unit's memory at the start."""
+        """Return every unit's initial memory, in per cent."""
         found = dict.fromkeys(self.tree.units, 0.0)
         for op, unit in self.where.items():
             found[unit] += self.sizes[op]
         return found
 
     def refuse_overload(self, upper: float, where: str) -> None:
-        """Refuse a world in which a unit is overloaded before anything happens (section 4.2 starts below)."""
+        """Refuse a scenario in which a unit is overloaded at the start (section 4.2 starts below the threshold)."""
         for unit, memory in self.memory().items():
             if memory > upper:
                 given = f"{unit} with {memory:g} % at the start"
@@ -64,7 +64,7 @@ class Scenario:
 
 
 def scenario(settings: WorkloadSettings, chance: random.Random) -> Scenario:
-    """Draw one world."""
+    """Return a random scenario."""
     if settings.size_low > settings.size_high:
         raise BadInput(str(settings.size_low), f"at most size_high={settings.size_high}", "--set size_low")
     tree = balanced(settings.levels, settings.fanout)
@@ -88,7 +88,7 @@ def scenario(settings: WorkloadSettings, chance: random.Random) -> Scenario:
 def _chains(
     settings: WorkloadSettings, tree: Tree, where: dict[int, str], chance: random.Random
 ) -> dict[int, int | None]:
-    """Let operators feed others of their unit or of one above it; no operator is fed by two."""
+    """Choose which operators feed others, on the same unit or one above it; each is fed by at most one."""
     downs: dict[int, int | None] = dict.fromkeys(where)
     open_at: dict[str, list[int]] = {unit: [] for unit in tree.units}  # operators that nothing feeds yet
     for op, unit in where.items():
@@ -123,7 +123,7 @@ def _reaches(downs: dict[int, int | None], start: int, goal: int) -> bool:
 
 
 def _schedule(settings: WorkloadSettings, chance: random.Random) -> list[Change]:
-    """Grow operators one after the other, then shrink those that grew, in random order, each once."""
+    """Return the changes: operators grow one after the other, then each that grew shrinks once, in random order."""
     spans = int(settings.seconds / 2 / settings.timespan_s)
     steps = round(settings.timespan_s / settings.change_s)
     changes: list[Change] = []
@@ -141,7 +141,7 @@ def _schedule(settings: WorkloadSettings, chance: random.Random) -> list[Change]
 
 
 def poisson(chance: random.Random, mean: float) -> int:
-    """Draw a Poisson number, by multiplying uniform ones (Knuth); large means are drawn in parts.
+    """Return a Poisson random number by multiplying uniform ones (Knuth); large means are drawn in parts.
 
     Examples
     --------

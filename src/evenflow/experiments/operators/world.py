@@ -1,4 +1,4 @@
-"""Metering units in virtual time: the actors, memory that changes by a schedule, a log every two seconds."""
+"""Metering units in virtual time: the actors, a schedule of memory changes, and a log at regular intervals."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ EPSILON = 1e-9
 
 @dataclass(slots=True)
 class Wire(Network):
-    """A network without faults that counts what it carries."""
+    """A network without faults that counts its messages."""
 
     carried: int = 0
     one: list[float] = field(default_factory=list)
 
     def copies(self, sender: str, to: str, message: object, now: float) -> list[float]:
-        """Return the delay."""
+        """Count a message and return its only delay, as a list."""
         self.carried += 1
         return self.one
 
@@ -37,13 +37,13 @@ class World:
     Parameters
     ----------
     scenario
-        What is where, and what happens.
+        The tree, the operators with their units and sizes, and the schedule of changes.
     seed, upper
-        Of the simulation; the threshold above which a unit is overloaded.
+        The seed of the simulation, and the threshold above which a unit is overloaded.
     network
-        How messages travel.
+        The network between the units.
     trace
-        Where records go.
+        Called with every trace record.
     """
 
     scenario: Scenario
@@ -58,7 +58,7 @@ class World:
     duplicates: set[int] = field(default_factory=set)
     misplaced: set[int] = field(default_factory=set)
     infeasible: set[int] = field(default_factory=set)
-    ever_doubled: set[int] = field(default_factory=set)  # also for a moment between two rows of the log
+    ever_doubled: set[int] = field(default_factory=set)  # also between two rows of the log
     ever_misplaced: set[int] = field(default_factory=set)
     pushed_over: int = 0
     transfers: int = 0
@@ -82,7 +82,7 @@ class World:
             self.sim.add(unit, lambda u=unit: build(u, self.sizes))  # type: ignore[misc]  # bound at once
 
     def play(self, seconds: float, every_s: float) -> None:
-        """Let the schedule happen and write the log; changes at a time apply before the log of that time."""
+        """Run the schedule and write the log; changes at a time apply before the log row of that time."""
         at, schedule, sim = 0, self.scenario.schedule, self.sim
         for row in range(int(seconds / every_s) + 1):
             until = row * every_s
@@ -97,12 +97,12 @@ class World:
         sim.run(until=seconds)
 
     def change(self, op: int, change: float) -> None:
-        """Let an operator grow, or shrink as far as its initial size."""
+        """Let an operator grow, or shrink at most to its initial size."""
         size = self.sizes[op] + change
         self.sizes[op] = max(size, self.scenario.sizes[op]) if change <= 0 else size
 
     def write_log(self) -> None:
-        """Write one row of the log, and remember what is wrong at this time."""
+        """Write one row of the log, and record the operators that are doubled or misplaced at this time."""
         self.log.append([self.memory(unit) for unit in self.scenario.tree.units])
         if self.trace is not None:
             limit = {"limit": self.upper / 100.0}
@@ -112,11 +112,11 @@ class World:
         self.infeasible |= self.misplaced
 
     def memory(self, unit: str) -> float:
-        """Return a unit's memory; a unit that is down has none in use."""
+        """Return a unit's memory in per cent, or 0 if it is down."""
         actor: Any = self.sim.cells[unit].actor
         return 0.0 if actor is None else float(actor.memory())
 
-    # -- what units report ----------------------------------------------------------------------
+    # -- commands of units ----------------------------------------------------------------------
 
     def _runs(self, unit: str, command: Runs) -> None:
         for op in command.ops:
@@ -140,7 +140,7 @@ class World:
             self.pushed_over += 1
 
     def _look_at(self, ops: tuple[int, ...]) -> None:
-        """Check the place of operators that just arrived, and of what feeds them."""
+        """Check the place of operators that just arrived, and of the operators that feed them."""
         graph, tree = self.scenario.graph, self.scenario.tree
         for op in dict.fromkeys([*ops, *(up for o in ops for up in graph[o].ups)]):
             down = graph[op].down
@@ -155,10 +155,10 @@ class World:
 
 
 class CentralWorld(World):
-    """A run of a scenario under the omniscient yardstick: no messages, moves at once, hop by hop."""
+    """A run of a scenario with the central balancer: no messages, and moves take effect at once, hop by hop."""
 
     def begin(self, period_s: float, hops: int, seconds: float) -> None:
-        """Let the balancer look at everything with every period."""
+        """Schedule the balancer once per period."""
         scenario = self.scenario
         self.board = Board(scenario.graph, scenario.tree, scenario.where, self.sizes)
         for op, unit in scenario.where.items():
@@ -167,7 +167,7 @@ class CentralWorld(World):
             self.sim.at(look * period_s, lambda: self._rebalance(hops))
 
     def memory(self, unit: str) -> float:
-        """Return a unit's memory."""
+        """Return a unit's memory in per cent."""
         return sum(self.sizes[op] for op in self.board.selections[unit].present)
 
     def _rebalance(self, hops: int) -> None:
@@ -179,5 +179,5 @@ class CentralWorld(World):
 
 
 def _just_before(time: float) -> float:
-    """Return a moment just before a time: what the units do at that time sees the changes of that time."""
+    """Return a time just before this one, so that units acting at this time see its changes."""
     return time - 1e-6 if time > 0 else 0.0

@@ -1,4 +1,4 @@
-"""Triggers under faults: messages are lost, doubled and late, workers and the master crash, and groups never rest."""
+"""The experiment ``dlber-chaos``: messages are lost, repeated and late, workers and master crash, and groups move."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from evenflow.triggers.settings import BalancerSettings, WorkerSettings
 
 @dataclass(frozen=True)
 class ChaosSettings:
-    """What `dlber-chaos` can be told."""
+    """Settings of `dlber-chaos`."""
 
     pages: int = setting(60, "pages of the generated graph", low=2, high=100_000)
     workers: int = setting(4, "workers", low=2, high=100)
@@ -49,7 +49,7 @@ class Shuffle:
     asks: bool = False
 
     def decide(self, workers: Sequence[WorkerLoad]) -> list[Transfer]:
-        """Order a transfer between two workers drawn at random, from many of them."""
+        """Return a transfer from most workers with waiting triggers, each to a random other worker."""
         found = []
         for giver in workers:
             others = [w.id for w in workers if w.id != giver.id]
@@ -61,14 +61,14 @@ class Shuffle:
 
 @dataclass(slots=True)
 class EffectCheck:
-    """Reads the trace: no effect may be applied from a reading of a row that had its effect already."""
+    """A check on the trace: an effect must have read a newer version of the row than the effect applied before it."""
 
     last: dict[tuple[str, Key], int] = field(default_factory=dict)
     effects: int = 0
     doubled: int = 0
 
     def read(self, record: Mapping[str, Any]) -> None:
-        """Take one record."""
+        """Check one record of the trace."""
         if record["kind"] == "applied":
             who, version = (record["trigger"], record["key"]), record["read"]
             self.effects += 1
@@ -77,11 +77,11 @@ class EffectCheck:
 
 
 Effect = tuple[str, Key, Key]
-"""A trigger or an event by its name, the page that it changes, and the page that it comes from."""
+"""The name of a trigger or event, the page that it changes, and the page that it comes from."""
 
 
 def effects_in(rows: Mapping[Key, Row], tolerance: float, damping: float = 0.85) -> Iterator[tuple[Effect, bool]]:
-    """Give every effect that must be in the pages' rows at the end, and whether it is."""
+    """Yield every effect that the pages' rows must show at the end, and whether they do."""
     for key, row in rows.items():
         wanted = 1.0 - damping + damping * sum(row["weights"].values())
         yield ("sums", key, key), abs(row["rank"] - wanted) <= 1e-12
@@ -91,7 +91,7 @@ def effects_in(rows: Mapping[Key, Row], tolerance: float, damping: float = 0.85)
 
 
 def run(settings: ChaosSettings, seed: int, trace: TraceWriter | None) -> Mapping[str, object]:
-    """Run one seed: faults for a while, then peace until nothing waits."""
+    """Run one seed: first with faults, then without them until nothing waits."""
     check = EffectCheck()
     faults: Counter[str] = Counter()
 
@@ -169,7 +169,7 @@ def run(settings: ChaosSettings, seed: int, trace: TraceWriter | None) -> Mappin
 
 
 def _crashes(cluster: Cluster, settings: ChaosSettings) -> list[str]:
-    """Plan crashes at random moments; a worker is down for a while and comes back with what it had saved."""
+    """Schedule crashes at random times; a worker is down for a while and restarts with its saved state."""
     sim = cluster.sim
     chance = sim.chance("crashes")
     crashed: list[str] = []
@@ -184,13 +184,13 @@ def _crashes(cluster: Cluster, settings: ChaosSettings) -> list[str]:
     at = 0.0
     while settings.crashes and (at := at + chance.expovariate(settings.crashes)) < settings.seconds:
         name = MASTER if chance.random() < 0.15 else chance.choice(cluster.names)
-        down = 0.05 + 2.0 * chance.random() ** 2  # now and then longer than a lease
+        down = 0.05 + 2.0 * chance.random() ** 2  # sometimes longer than a lease
         sim.at(at, lambda name=name, down=down: crash(name, down))  # type: ignore[misc]  # bound at once
     return crashed
 
 
 def _what(message: Any) -> str:
-    """Return what a message is about, for the count of faults."""
+    """Return the kind of a message, for the count of faults."""
     body = message.body if isinstance(message, Packet) else message
     parts = body if type(body) is tuple else (body,)
     for kind, name in ((Lend, "group"), (Result, "result"), (Return, "return"), (Instruct, "instruction")):

@@ -1,4 +1,4 @@
-"""Triggers in virtual time: PageRank on a skewed placement, balanced by *DLBer* or by one of ours."""
+"""The experiment ``dlber`` in virtual time: PageRank on a skewed placement, balanced by *DLBer* or by our policies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OURS = ("fill_to_mean", "ask_when_idle")
 
 @dataclass(frozen=True)
 class Settings:
-    """What `dlber` can be told."""
+    """Settings of `dlber`."""
 
     policy: Literal["dlber", "fill_to_mean", "ask_when_idle", "none", "shared_queue"] = setting(
         "dlber", "who moves triggers; shared_queue is the ideal: one queue for all workers"
@@ -74,7 +74,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """One run to its end."""
+    """A completed run."""
 
     cluster: Cluster
     makespan_s: float
@@ -82,17 +82,17 @@ class Finished:
 
     @property
     def total_work_s(self) -> float:
-        """Work of all executions, in seconds of speed 1."""
+        """The time of all executions, in seconds on a worker of speed 1."""
         return sum(worker.state.busy_s * self.cluster.speeds[worker.name] for worker in self.cluster.workers)
 
     @property
     def bound_s(self) -> float:
-        """Total work over all workers: no schedule of this work can be shorter."""
+        """The total work divided by the speed of all workers; no schedule of this work can be shorter."""
         return self.total_work_s / self.speed
 
 
 def graph_of(settings: Settings, seed: int) -> Graph:
-    """Return the graph of a seed."""
+    """Return the graph for a seed."""
     if settings.graph is not None:
         return read_graph(settings.graph)
     return power_law(settings.pages, np.random.default_rng([seed, 1]))
@@ -138,7 +138,7 @@ def play(settings: Settings, seed: int, policy: str, graph: Graph, trace: TraceW
 
 
 def run(settings: Settings, seed: int, trace: TraceWriter | None) -> Mapping[str, object]:
-    """Run the policy, no balancing and the ideal on the same graph and placement."""
+    """Run the policy, no balancing and the shared queue on the same graph and placement."""
     graph = graph_of(settings, seed)
     done = play(settings, seed, settings.policy, graph, trace)
     none = done if settings.policy == "none" else play(settings, seed, "none", graph)
@@ -172,7 +172,10 @@ def run(settings: Settings, seed: int, trace: TraceWriter | None) -> Mapping[str
 
 
 def _ideal(settings: Settings, seed: int, graph: Graph) -> Finished | None:
-    """Run the shared queue; without coalescing its order alone makes a multiple of the work, so it is no ideal."""
+    """Run the shared queue, or return ``None`` where it is not an ideal.
+
+    Without coalescing its order alone causes a multiple of the work.
+    """
     return play(settings, seed, IDEAL, graph) if settings.coalesce and settings.spread == 1.0 else None
 
 

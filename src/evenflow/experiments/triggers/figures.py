@@ -1,4 +1,4 @@
-"""What the reports of the triggers experiments show."""
+"""Figures for the reports of the trigger experiments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from evenflow.experiments.registry import Row
 
 
 def dlber_figures(rows: Sequence[Row], settings: Any) -> list[Figure | Table]:
-    """Show the queues over time, the makespans beside each other, and the published number."""
+    """Return figures of the queues over time, the makespans side by side, and the published number."""
     first: Any = rows[0]
     curves = first[SERIES]
     queues = Figure(

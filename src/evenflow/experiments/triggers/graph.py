@@ -14,33 +14,33 @@ import numpy as np
 from evenflow.errors import BadInput
 
 BUNDLED = {"wiki-Vote": "wiki-Vote.txt.gz"}
-"""Graphs that come with the package, by name."""
+"""Graphs that are part of the package, by name."""
 
 Links = dict[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Pages and, for each that has any, its links."""
+    """Pages, and the links of each page that has any."""
 
     pages: tuple[int, ...]
     links: Links
 
     @property
     def linked(self) -> frozenset[int]:
-        """The pages that somebody links to."""
+        """The pages with incoming links."""
         return frozenset(target for targets in self.links.values() for target in targets)
 
     @property
     def edges(self) -> int:
-        """How many links there are."""
+        """The number of links."""
         return sum(len(targets) for targets in self.links.values())
 
 
 def power_law(pages: int, chance: np.random.Generator, mean: float = 8.0, most: int = 300) -> Graph:
-    """Generate a graph: out-degrees Zipf(2) cut at ``most`` and scaled to ``mean``, targets by popularity.
+    """Generate a graph: out-degrees are Zipf(2) capped at ``most`` and scaled to ``mean``, targets drawn by popularity.
 
-    The popularity of the page at rank r is proportional to ``(r + 1) ** -0.8``; ranks are drawn.
+    The popularity of the page at rank r is proportional to ``(r + 1) ** -0.8``; ranks are random.
     """
     raw = np.minimum(chance.zipf(2.0, pages), most).astype(float)
     degrees = np.clip(np.round(raw * mean / raw.mean()), 1, pages - 1).astype(int)
@@ -50,7 +50,7 @@ def power_law(pages: int, chance: np.random.Generator, mean: float = 8.0, most: 
     links: Links = {}
     for page, degree in enumerate(degrees.tolist()):
         targets: dict[int, None] = {}
-        for _ in range(20):  # again for those that were drawn twice; a page that wants nearly all may stay short
+        for _ in range(20):  # repeat for targets that were drawn twice; a page with very many links may get fewer
             drawn = np.searchsorted(ends, chance.random(degree - len(targets)))
             targets.update(dict.fromkeys(int(t) for t in drawn if t != page and t < pages))
             if len(targets) >= degree:
@@ -60,9 +60,9 @@ def power_law(pages: int, chance: np.random.Generator, mean: float = 8.0, most: 
 
 
 def read_graph(name: str) -> Graph:
-    """Read an edge list: two whole numbers per line, ``#`` begins a comment, ``.gz`` is unpacked.
+    """Read an edge list: two integers per line, ``#`` starts a comment, ``.gz`` is decompressed.
 
-    ``name`` is a file, or the name of a graph that comes with the package.
+    ``name`` is a file, or the name of a graph that is part of the package.
     """
     links: dict[int, dict[int, None]] = {}
     pages: dict[int, None] = {}
@@ -98,7 +98,7 @@ def _lines(name: str) -> Iterator[tuple[int, str]]:
 
 
 def skewed_homes(pages: Sequence[int], workers: int, skew: float, chance: np.random.Generator) -> dict[int, int]:
-    """Give worker i a share of the pages proportional to ``(i + 1) ** -skew``; which pages is drawn.
+    """Return a random placement in which worker i has a share of the pages proportional to ``(i + 1) ** -skew``.
 
     Examples
     --------

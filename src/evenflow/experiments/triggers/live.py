@@ -1,4 +1,4 @@
-"""Triggers live on Spark: PageRank on skewed lanes, once left alone and once balanced, then kept up to date."""
+"""The experiment ``dlber-live``: PageRank on Spark on skewed lanes, unbalanced and balanced, then with added links."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DAMPING = 0.85
 
 @dataclass(frozen=True)
 class LiveSettings:
-    """What `dlber-live` can be told."""
+    """Settings of `dlber-live`."""
 
     graph: str | None = setting("wiki-Vote", "an edge list, or wiki-Vote; none generates one")
     pages: int = setting(2000, "pages of the generated graph", low=2, high=1_000_000)
@@ -50,8 +50,8 @@ class LiveSettings:
 
 
 def run(settings: LiveSettings, seed: int, trace: TraceWriter | None) -> Mapping[str, object]:
-    """Run unbalanced, balanced, and with added links, on one session."""
-    from evenflow.spark.session import local_session, stderr_into  # noqa: PLC0415 - Spark is loaded when it is needed
+    """Run unbalanced, balanced, and with added links, in one session."""
+    from evenflow.spark.session import local_session, stderr_into  # noqa: PLC0415 - load Spark only if needed
 
     graph = _graph(settings, seed)
     homes = skewed_homes(graph.pages, settings.lanes, settings.skew, np.random.default_rng([seed, 2]))
@@ -69,7 +69,7 @@ def run(settings: LiveSettings, seed: int, trace: TraceWriter | None) -> Mapping
 
 
 def measure(spark: Any, settings: LiveSettings, graph: Graph, homes: Mapping[int, int], seed: int) -> dict[str, object]:
-    """Run everything on a session that is there, and compare with a power iteration."""
+    """Run everything in an existing session, and compare with a power iteration."""
     none = _start(spark, settings, graph, homes, NoBalancing(), settings.tolerance)
     rounds_none = none.run()
     run = _start(spark, settings, graph, homes, _policy(settings), settings.tolerance)
@@ -119,7 +119,7 @@ def _added(
     tolerance: float,
     suffix: str,
 ) -> dict[str, object]:
-    """Let a run come to rest, add links, and let it come to rest again."""
+    """Run until nothing changes, add links, run again, and return the results of the second run."""
     run = _start(spark, settings, before, homes, _policy(settings), tolerance * len(before.pages))
     run.run()
     full, full_s = executed(run), sum(busy(run))
@@ -142,7 +142,7 @@ def _graph(settings: LiveSettings, seed: int) -> Graph:
 
 
 def _policy(settings: LiveSettings) -> Policy:
-    """Return the policy with times of a round on Spark: its heartbeat is the budget."""
+    """Return the policy with parameters for rounds on Spark, where the heartbeat is the budget."""
     if settings.policy == "dlber":
         return Dlber(1.1 * settings.budget_s)
     if settings.policy == "ask_when_idle":
@@ -153,7 +153,7 @@ def _policy(settings: LiveSettings) -> Policy:
 def _start(
     spark: Any, settings: LiveSettings, graph: Graph, homes: Mapping[int, int], policy: Policy, tolerance: float
 ) -> TriggerRun:
-    from evenflow.spark.triggers.plane import Placed, TriggerRun  # noqa: PLC0415 - Spark is loaded by who needs it
+    from evenflow.spark.triggers.plane import Placed, TriggerRun  # noqa: PLC0415 - load Spark only if needed
 
     worker = WorkerSettings(
         heartbeat_s=0.0,
@@ -176,7 +176,7 @@ def _start(
 
 
 def with_fewer_links(graph: Graph, per_cent: float, chance: np.random.Generator) -> Graph:
-    """Return the graph without so many of its links, drawn at random."""
+    """Return the graph without ``per_cent`` of its links, drawn at random."""
     out = set(chance.choice(graph.edges, round(graph.edges * per_cent / 100), replace=False).tolist())
     number = count()
     kept = {page: tuple(t for t in targets if next(number) not in out) for page, targets in graph.links.items()}
@@ -184,7 +184,7 @@ def with_fewer_links(graph: Graph, per_cent: float, chance: np.random.Generator)
 
 
 def with_more_links(graph: Graph, per_cent: float, chance: np.random.Generator) -> Graph:
-    """Return the graph with so many more links, between pages drawn at random."""
+    """Return the graph with ``per_cent`` more links, between pages drawn at random."""
     links = {page: dict.fromkeys(targets) for page, targets in graph.links.items()}
     wanted = round(graph.edges * per_cent / 100)
     pages = np.array(graph.pages)
@@ -197,7 +197,7 @@ def with_more_links(graph: Graph, per_cent: float, chance: np.random.Generator) 
 
 
 def power_iteration(graph: Graph, damping: float = DAMPING, tolerance: float = 1e-14) -> dict[int, float]:
-    """Return PageRank the usual way: normalised, and pages without links give to all."""
+    """Return the usual PageRank: normalised, and pages without links give to all pages."""
     place = {page: i for i, page in enumerate(graph.pages)}
     sources = np.array([place[page] for page, targets in graph.links.items() for _ in targets], np.int64)
     targets = np.array([place[t] for ts in graph.links.values() for t in ts], np.int64)
@@ -216,7 +216,7 @@ def power_iteration(graph: Graph, damping: float = DAMPING, tolerance: float = 1
 
 
 def normalised(rows: Mapping[Key, Row]) -> dict[Any, float]:
-    """Return the ranks that pages have told, with a sum of 1."""
+    """Return the ranks that pages have sent, scaled to a sum of 1."""
     total = sum(row["told"] for row in rows.values())
     return {page: row["told"] / total for page, row in rows.items()}
 
@@ -227,13 +227,13 @@ def told(run: TriggerRun) -> dict[Any, float]:
 
 
 def l1(found: Mapping[Any, float], exact: Mapping[int, float]) -> float:
-    """Return the L1 distance."""
+    """Return the L1 distance of the ranks; raise an error if there are no pages to compare."""
     compare(exact, found).judged("dlber-live")
     return sum(abs(found[page] - rank) for page, rank in exact.items())
 
 
 def busy(run: TriggerRun) -> list[float]:
-    """Return each lane's CPU seconds in triggers."""
+    """Return each lane's CPU seconds spent in triggers."""
     return [sum(round_[lane].busy_s for round_ in run.reports) for lane in range(run.lanes)]
 
 
@@ -242,7 +242,7 @@ def _cpu(run: TriggerRun) -> list[float]:
 
 
 def executed(run: TriggerRun) -> int:
-    """Return how many triggers were run."""
+    """Return the number of executions."""
     return sum(report.executed for round_ in run.reports for report in round_)
 
 

@@ -1,4 +1,4 @@
-"""A cluster in virtual time: workers whose triggers take time, a network, and a master."""
+"""A trigger cluster in virtual time: workers whose triggers take time, a network, and a master."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ MASTER = "master"
 
 @dataclass(slots=True)
 class Links:
-    """The time of messages: a latency, a little more for each trigger in it; none overtakes another on its link."""
+    """Message delays: a latency, plus a time for each trigger in the message; messages on a link keep their order."""
 
     latency_s: float
     transfer_s: float
     arrival: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def fate(self, sender: str, to: str, message: Any, now: float) -> list[float]:
-        """Return the one delay of a message."""
+        """Return a message's only delay, as a list."""
         carried = sum(len(part.invocations) for part in _parts(message) if type(part) is Lend)
         arrival = max(self.arrival.get((sender, to), 0.0), now + self.latency_s) + carried * self.transfer_s
         self.arrival[sender, to] = arrival
@@ -42,7 +42,7 @@ def _parts(message: Any) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Seconds of an execution on a worker of speed 1: ``base_s`` and ``edge_s`` for each link or weight of the page."""
+    """Seconds of an execution on a worker of speed 1: ``base_s``, plus ``edge_s`` per link or weight of the page."""
 
     base_s: float = 0.05
     edge_s: float = 0.01
@@ -54,15 +54,15 @@ class Cluster:
     Parameters
     ----------
     graph, homes, app
-        The pages, the worker of each, and the application.
+        The pages, the worker of each page, and the application.
     speeds
-        One per worker.
+        The speed of each worker.
     worker, balancer, policy
-        Settings; without a policy there is no master and no message to one.
+        Settings and policy; without a policy there is no master, and no message to one.
     costs
-        What executions take.
+        The times of executions.
     network
-        Another network than a perfect one, for chaos.
+        A network with faults, for chaos; by default a perfect one.
     """
 
     def __init__(
@@ -118,23 +118,23 @@ class Cluster:
 
     @property
     def workers(self) -> list[TriggerWorker]:
-        """The workers that run now."""
+        """The workers that are running now."""
         found: list[Any] = [self.sim.cells[name].actor for name in self.names]
         return [worker for worker in found if worker is not None]
 
     @property
     def master(self) -> TriggerMaster | None:
-        """The master, if there is one and it runs."""
+        """The master, or ``None`` if there is none or it is down."""
         cell = self.sim.cells.get(MASTER)
         found: TriggerMaster | None = cell.actor if cell is not None else None  # type: ignore[assignment]  # it is one
         return found
 
     def quiet(self) -> bool:
-        """Whether every worker is there and has nothing to do."""
+        """Return whether every worker is running and has nothing to do."""
         return len(self.workers) == len(self.names) and all(worker.quiet for worker in self.workers)
 
     def run(self, step_s: float, most_s: float = 1e7) -> float:
-        """Go on until everything has been quiet for two steps; return when the last trigger ended."""
+        """Run until everything has been quiet for two steps; return the end time of the last trigger."""
         calm = 0
         while calm < 2 and self.sim.now < most_s:
             self.sim.run(until=self.sim.now + step_s)
@@ -153,7 +153,7 @@ class Cluster:
         return {key: row for worker in self.workers for key, row in worker.state.rows.of(PAGES).items()}
 
     def busy_pages(self) -> set[Key]:
-        """Return the pages for which a trigger waits, runs or is lent, or an event is on its way."""
+        """Return the pages that have a waiting, running or lent trigger, or an event under way."""
         found: set[Key] = set()
         for worker in self.workers:
             state = worker.state
@@ -166,5 +166,5 @@ class Cluster:
         return found
 
     def total(self, what: str) -> int:
-        """Sum one count over the workers."""
+        """Return the sum of one count over the workers."""
         return sum(worker.state.counts.get(what, 0) for worker in self.workers)

@@ -1,7 +1,8 @@
-"""What stands between two batches of a metering pipeline: written whole before a batch begins, so that it can begin again.
+"""The state between two batches of a metering pipeline, written before a batch starts so that it can be repeated.
 
-The file of batch *n* says all that decides its output beside the readings: where every operator runs, which windows are
-closed and which close now. A batch that Spark repeats, in this process or after the driver's end, finds the same file.
+The file of batch *n* contains everything besides the readings that determines its output: where every operator runs,
+which windows are closed and which close now. A batch that Spark repeats, in this process or after a restart of the
+driver, reads the same file.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ OUTPUT = "batches"
 
 @dataclass(frozen=True)
 class Readings:
-    """Counts of readings since the very first batch.
+    """Counts of readings since the first batch.
 
     Parameters
     ----------
     read
-        All that came.
+        All readings.
     late
-        Rows that came after their window had closed; a reading feeds several operators, and may be late for each.
+        Rows that came after their window had closed. A reading that feeds several operators may be late for each.
     unknown
-        Readings whose leaf is not one of the tree's.
+        Readings whose leaf is not in the tree.
     broken
         Readings that lack a field.
     """
@@ -46,28 +47,28 @@ class Readings:
 
 @dataclass(frozen=True)
 class Standing:
-    """What a batch finds.
+    """The state at the start of a batch.
 
     Parameters
     ----------
     batch
-        Its number.
+        The number of the batch.
     where
         The unit of every operator.
     closed, watermark
-        Windows that end at or before ``closed`` were closed before; those up to ``watermark`` close in this batch.
+        Windows that end at or before ``closed`` are already closed; those up to ``watermark`` close in this batch.
     newest
         The time of the newest reading so far.
     state_bytes
-        What the operators kept after the batch before.
+        The size of each operator's state after the last batch.
     life
-        How many times a driver has begun here: units that restart need a life of their own.
+        How many times a driver has started on this directory; restarted units use it to number their negotiations.
     plan
-        Stands for the queries and the tree.
+        A hash of the queries and the tree.
     query
-        The streaming query that this belongs to, as its checkpoint names it.
+        The id of the streaming query, as in its checkpoint.
     finished
-        Every window is closed, and no batch may come.
+        Whether every window is closed, so that no batch may follow.
     """
 
     batch: int
@@ -84,18 +85,18 @@ class Standing:
 
 
 def plan_of(queries: Queries, tree: Tree) -> str:
-    """Return a text that differs when the queries or the tree do."""
+    """Return a hash of the queries and the tree."""
     said = repr((queries.specs, list(tree.parent.items())))
     return blake2b(said.encode(), digest_size=16).hexdigest()
 
 
 def write(place: Path, standing: Standing) -> None:
-    """Write what a batch will find."""
+    """Write the state for a batch."""
     write_whole(place / FOLDER / f"{standing.batch}.json", asdict(standing))
 
 
 def read(place: Path, batch: int) -> Standing:
-    """Return what a batch finds, or found when it first began."""
+    """Return the state that was written for a batch."""
     found: dict[str, Any] = json.loads((place / FOLDER / f"{batch}.json").read_text())
     for name in ("where", "state_bytes"):
         found[name] = {int(op): value for op, value in found[name].items()}
@@ -103,12 +104,12 @@ def read(place: Path, batch: int) -> Standing:
 
 
 def last(place: Path, plan: str) -> Standing | None:
-    """Return where an earlier driver left off; nothing if none has begun here.
+    """Return the last state that an earlier driver wrote, or ``None`` if there is none.
 
     Raises
     ------
     BadInput
-        If what is there belongs to other queries or another tree, or cannot be gone on with.
+        If the directory belongs to other queries or another tree, or has batches but no saved state.
     """
     numbers = [int(file.stem) for file in (place / FOLDER).glob("*.json")]
     if not numbers:
@@ -123,9 +124,9 @@ def last(place: Path, plan: str) -> Standing | None:
 
 
 def belongs(place: Path, now: Standing, batch: int, query: str | None) -> None:
-    """Refuse a batch that does not go on where this directory stands: then checkpoint and directory are no pair.
+    """Refuse a batch that does not continue this directory, because then the checkpoint belongs to another run.
 
-    Spark repeats the last batch at most; anything else would mix two runs.
+    Spark repeats at most the last batch; any other number would mix two runs.
     """
     both = "the directory and the checkpoint of one run, or an empty directory and an empty checkpoint"
     if now.finished:

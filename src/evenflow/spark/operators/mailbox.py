@@ -1,4 +1,4 @@
-"""Drives the units' actors inside the driver process, between two batches: messages arrive at once, wake-ups in order."""
+"""Runs the units' actors in the driver process between two batches: messages arrive at once, timers in order."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from evenflow.operators.carrier import Runs, Stops
 
 @dataclass
 class Mailbox:
-    """One mailbox for all units.
+    """One mailbox for all units, with a virtual clock.
 
     Parameters
     ----------
     actors
         The units.
     note
-        Called with every record.
+        Called with every trace record.
     """
 
     actors: Mapping[str, Actor]
@@ -32,13 +32,13 @@ class Mailbox:
     _order: int = 0
 
     def start(self, life: int) -> None:
-        """Start every unit, in its ``life``-th life here."""
+        """Start every unit; ``life`` is the number of starts on this directory."""
         for unit in self.actors:
             self._push(self.now, unit, Started({"life": life - 1}))
         self.run(self.now)
 
     def run(self, until: float) -> None:
-        """Handle everything that is due by a time."""
+        """Handle all events that are due up to a time."""
         while self._heap and self._heap[0][0] <= until:
             self.now, _, unit, event = heapq.heappop(self._heap)
             for command in self.actors[unit].handle(event, self.now):
@@ -60,8 +60,8 @@ class Mailbox:
             for op in command.ops:
                 del self.where[op]
         else:
-            # Between two batches no transfer is under way, so where the operators run is all that has to survive,
-            # and the pipeline writes that down.
+            # Units need not save anything here: when a batch starts no transfer is under way, so only the places of the
+            # operators must survive, and the pipeline writes them.
             assert kind is Save or kind.__name__ == "Agrees", command
 
     def _push(self, at: float, unit: str, event: Any) -> None:

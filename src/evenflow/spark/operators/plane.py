@@ -1,10 +1,10 @@
-"""Operators live on Spark: units are lanes, levels of the tree are stages, and transfers happen between two batches.
+"""Operators on Spark: units are lanes, levels of the tree are stages, and transfers happen between two batches.
 
 A batch flows through the tree from the leaves to the root, one stage per level, in one Spark job.
-What the operators keep is written with the batch and read by the next one, on whichever lane an operator then runs:
-the state travels with the operator. While a transfer is made the source holds readings back, as Figure 6 has it.
-What stands between two batches is written before the next one begins (see ``operators_standing``), so a repeated batch
-does the same and overwrites its own output, and a driver that begins again goes on with the windows that are open.
+The state of the operators is written with the batch. The next batch reads it on the lane where each operator then runs,
+so the state moves with the operator. During a transfer the source holds readings back, as in Figure 6.
+The state between two batches is written before the next one starts (see ``batch_state``). So a repeated batch does the
+same and overwrites its own output, and a restarted driver continues with the open windows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from evenflow.operators.even import EvenUnit
 from evenflow.operators.query import Meters, Queries
@@ -45,15 +45,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FOREVER = 2**60  # a watermark that closes every window
-CODE_BYTES = 512  # what an operator takes without any tuple
-END = "end"  # the output of the windows that ``finish`` closes: no batch, since a stream may number its next one so
-QUERY = "sql.streaming.queryId"  # Spark's name for the query whose batch this is
+CODE_BYTES = 512  # memory of an operator without any tuples
+END = "end"  # the output folder of ``finish``; not a number, because a stream may use that for its next batch
+QUERY = "sql.streaming.queryId"  # Spark's local property with the id of the streaming query
 _log = logging.getLogger(__name__)
 
 
 @dataclass
 class Moved:
-    """One operator's transfer: after which batch, between whom, and what it carried."""
+    """One operator's transfer: after which batch, from which unit to which, and the size of its state."""
 
     op: int
     batch: int
@@ -66,27 +66,27 @@ class Moved:
 class Pipeline:
     """The operators of some queries on the units of a tree, balanced while readings flow.
 
-    A pipeline on a directory that an earlier driver used goes on where that one left off, with the checkpoint of the
-    same run; ``memory``, ``partitions`` and ``moved`` then tell what has happened since.
+    A pipeline on the directory of an earlier driver continues where that driver stopped. It needs the checkpoint of the
+    same run. ``memory``, ``partitions`` and ``moved`` then contain only what has happened since.
 
     Parameters
     ----------
     spark
         A classic session.
     queries, tree
-        What runs, and on which units.
+        The queries to run, and the tree of units.
     where
         The unit of every operator at the start of a run.
     place
-        A directory for state, results and routes, which Spark's tasks and this process both reach.
+        A directory for state, results and routes that Spark's tasks and this process can both access.
     capacity
-        Bytes that are a unit's memory.
+        Memory of a unit, in bytes.
     mode
-        ``fixed`` or ``even``, or ``off`` to leave everything where it is.
+        ``fixed`` or ``even``, or ``off`` to move nothing.
     settings
-        Thresholds of the units; their period is one batch.
+        Settings of the units; one period is one batch.
     lateness_s
-        How much later than the newest reading so far a reading may come.
+        How many seconds older than the newest reading so far a reading may be.
     """
 
     spark: SparkSession
@@ -110,7 +110,7 @@ class Pipeline:
         self._begin()
 
     def _begin(self) -> None:
-        """Take up what stands here, or begin a run; the units restart."""
+        """Continue from the saved state, or start a new run; the units restart."""
         plan = standings.plan_of(self.queries, self.tree)
         found = standings.last(self.place, plan) or Standing(0, dict(self.where), plan)
         self._now = replace(found, life=found.life + 1)
@@ -130,8 +130,8 @@ class Pipeline:
             self.mailbox.start(self._now.life)
 
     def _looked(self, batch: int) -> float:
-        """Return a time at which the units have looked once for every batch before this one."""
-        # A unit looks once per batch, and everything that follows from it is over before the next one.
+        """Return a time at which the units have checked their memory once for every batch before this one."""
+        # A unit checks once per batch, and every transfer that follows ends before the next check.
         return self.settings.first_s + batch * self.settings.period_s - 1e-6 if batch else 0.0
 
     def _per_cent(self, size: int) -> float:
@@ -139,15 +139,15 @@ class Pipeline:
 
     @property
     def counted(self) -> Readings:
-        """Return how many readings came since the run began, and how many of them have no place in it."""
+        """The number of readings since the start of the run, and of those that were late, unknown or broken."""
         return self._now.readings
 
     # -- one batch ------------------------------------------------------------------------------
 
     def __call__(self, readings: DataFrame, batch: int) -> None:
-        """Take one batch of readings, for ``foreachBatch``: let it flow, measure it, and let the units negotiate.
+        """Process one batch of readings, for ``foreachBatch``: run it, measure it, and let the units negotiate.
 
-        A batch that Spark repeats is routed as it was, reads the same state, and is neither counted nor acted on again.
+        A batch that Spark repeats uses the same routes and the same state. It is not counted or balanced again.
         """
         query = readings.sparkSession.sparkContext.getLocalProperty(QUERY)
         self._ready()
@@ -160,7 +160,7 @@ class Pipeline:
         self._settle(self._now, batch + 1, output, query)
 
     def finish(self, readings: DataFrame) -> None:
-        """Close every window; ``readings`` is an empty frame. No batch may come after it."""
+        """Close every window; ``readings`` is an empty DataFrame. No batch may follow."""
         self._ready()
         standings.belongs(self.place, self._now, self._now.batch, None)
         now = replace(self._now, watermark=FOREVER)
@@ -168,11 +168,11 @@ class Pipeline:
         self._settle(now, now.batch, self.place / OUTPUT / END, None)
 
     def _ready(self) -> None:
-        if not self._settled:  # the batch before failed after its output was written, and will be repeated
+        if not self._settled:  # the last batch failed after its output was written, and will be repeated
             self._begin()
 
     def _settle(self, now: Standing, following: int, output: Path, query: str | None) -> None:
-        """Write down what the next batch finds, after all that this one brings about."""
+        """Measure the batch, run the units' negotiations, and write the state for the next batch."""
         self._settled = False
         counts, newest, state_bytes = self._measure(now, output / f"kind={SAMPLE}")
         self._now = replace(now, readings=counts, newest=newest, state_bytes=state_bytes)
@@ -192,7 +192,7 @@ class Pipeline:
         self._settled = True
 
     def _flow(self, readings: DataFrame, now: Standing, output: Path) -> None:
-        """Let readings flow through the tree, from the leaves to the root, and write what comes of it."""
+        """Run readings through the tree, from the leaves to the root, and write the output."""
         lanes = {op: self.lane[unit] for op, unit in now.where.items()}
         fed, downs = [], {}
         for spec in self.queries.specs:
@@ -203,7 +203,7 @@ class Pipeline:
                     downs[end] = (spec.id, side)
         enter = Enter(tuple(fed), lanes, self.tree.leaves[self.tree.root])
         cells = readings.select("ts", "leaf", "meter", "value").mapInArrow(enter, CELL)
-        if any(now.state_bytes.values()):  # then it is there: without it the windows would be lost in silence
+        if any(now.state_bytes.values()):  # then the file must exist, or windows would be lost silently
             state = self.place / OUTPUT / str(now.batch - 1) / f"kind={HELD}"
             held = self.spark.read.schema(CELL).parquet(str(state)).withColumn("kind", F.lit(HELD))
             where = F.create_map(*(F.lit(x) for pair in lanes.items() for x in pair))
@@ -215,13 +215,13 @@ class Pipeline:
         cells.write.mode("overwrite").partitionBy("kind").parquet(str(output))
 
     def lanes_of(self, batch: int) -> dict[int, int]:
-        """Return the lane that every operator had in a batch."""
+        """Return the lane of every operator in a batch."""
         return {op: self.lane[unit] for op, unit in standings.read(self.place, batch).where.items()}
 
     # -- between two batches --------------------------------------------------------------------
 
     def _measure(self, now: Standing, samples: Path) -> tuple[Readings, int, dict[int, int]]:
-        """Read what a batch measured: the counts of readings, the newest one, and what every operator keeps."""
+        """Read the samples of a batch; return counts of readings, the newest time, and each operator's state bytes."""
         counts, newest, state_bytes = now.readings, now.newest, {}
         ran: dict[int, int] = {}
         odd: dict[str, list[Any]] = {}
@@ -255,7 +255,7 @@ class Pipeline:
             self._record({"kind": "sample", "at": float(batch), "node": unit, "load": load / 100.0, "limit": limit})
 
     def _tell(self, batch: int, name: str, rows: list[Any]) -> None:
-        """Say that readings of a batch have no place here, where a person sees it: on the trace and in the log."""
+        """Report readings that were left out of a batch, on the trace and in the log, so that a person sees it."""
         first = min(row["blob"].decode() for row in rows)
         why = {"unknown": "of leaves that the tree does not have", "broken": "without one of ts, leaf, meter and value"}
         said = f"{sum(row['value'] for row in rows)} readings {why[name]}, such as {first}"
@@ -274,10 +274,10 @@ class Pipeline:
         if self.trace is not None:
             self.trace(record)
 
-    # -- what came of it ------------------------------------------------------------------------
+    # -- results --------------------------------------------------------------------------------
 
     def results(self) -> list[tuple[int, int, int, int]]:
-        """Return every result of the batches that are complete as ``op, ts, key, value``, in order."""
+        """Return all results of the complete batches as ``op, ts, key, value``, sorted."""
         folders = [str(batch) for batch in range(self._now.batch)] + [END] * self._now.finished
         found = []
         for folder in folders:

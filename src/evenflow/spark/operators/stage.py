@@ -1,4 +1,4 @@
-"""One level of the tree as a stage of a Spark job: every unit is a partition, and runs its operators on its rows."""
+"""One level of the tree as a stage of a Spark job: every unit is a partition that runs its operators on its rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyspark import TaskContext
 from evenflow.operators.execute import STATE, execute
 from evenflow.operators.query import Meters, Spec
 
-ROW, HELD, RESULT, SAMPLE = 0, 1, 2, 3  # kinds of a cell
+ROW, HELD, RESULT, SAMPLE = 0, 1, 2, 3  # kinds of cells: input row, operator state, result, measurement
 CELL = "kind int, op long, lane int, side long, ts long, key long, value long, blob binary"
 FIELDS = pa.schema(
     [
@@ -31,11 +31,11 @@ FIELDS = pa.schema(
         ("blob", pa.binary()),
     ]
 )
-READINGS, UNKNOWN, BROKEN = -1, -2, -3  # in place of an operator, in samples that count readings
+READINGS, UNKNOWN, BROKEN = -1, -2, -3  # used as the operator in samples that count readings
 
 
 def cells(kind: int, op: int, lane: int, rows: Any) -> Any:
-    """Turn rows with ``side, ts, key, value`` into cells."""
+    """Return rows with ``side, ts, key, value`` as cells."""
     count = rows.num_rows
     return pa.table(
         [
@@ -50,13 +50,13 @@ def cells(kind: int, op: int, lane: int, rows: Any) -> Any:
 
 
 def one(kind: int, op: int, lane: int, numbers: tuple[int, int, int, int], blob: bytes | None = None) -> Any:
-    """Make a single cell."""
+    """Return a table with a single cell."""
     values = (kind, op, lane, *numbers, blob)
     return pa.table([pa.array([v], f.type) for v, f in zip(values, FIELDS, strict=True)], schema=FIELDS)
 
 
 def packed(table: Any) -> bytes:
-    """Write a state as bytes."""
+    """Return an operator's state as bytes."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -65,16 +65,16 @@ def packed(table: Any) -> bytes:
 
 
 def unpacked(blob: bytes) -> Any:
-    """Read a state."""
+    """Return an operator's state from bytes."""
     with pa.ipc.open_stream(blob) as reader:
         return reader.read_all()
 
 
 @dataclass(frozen=True)
 class Enter:
-    """For ``mapInArrow``: gives each reading to the operators that it feeds, on the lanes where they run.
+    """The function for ``mapInArrow`` that sends each reading to the operators it feeds, on the lanes where they run.
 
-    A reading that lacks a field, or whose leaf is not one of ``leaves``, is counted and goes nowhere.
+    A reading that lacks a field, or whose leaf is not in ``leaves``, is counted and dropped.
     """
 
     fed: tuple[tuple[int, int, Meters], ...]  # operator, which of its inputs, its meters
@@ -82,7 +82,7 @@ class Enter:
     leaves: frozenset[str]
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Fan out."""
+        """Yield the cells of the readings, and samples with their counts."""
         for batch in batches:
             rows = pa.Table.from_batches([batch])
             if not rows.num_rows:
@@ -96,7 +96,7 @@ class Enter:
                 yield from self._fan_out(rows)
 
     def _with(self, rows: Any, right: Any, otherwise: int) -> Generator[Any, None, Any]:
-        """Return the rows that are right; count the others, and give one of them as an example."""
+        """Return the rows where ``right`` is true; yield the count of the others with one of them as an example."""
         kept = rows.filter(right)
         if kept.num_rows < rows.num_rows:
             example = json.dumps(rows.filter(pc.invert(right)).slice(0, 1).to_pylist()[0], default=str)
@@ -122,18 +122,20 @@ class Enter:
 
 @dataclass(frozen=True)
 class Level:
-    """For ``mapInArrow`` behind ``repartitionById``: runs the operators of this level's units; other cells pass.
+    """The function for ``mapInArrow`` after ``repartitionById``: it runs the operators of one level's units.
+
+    All other cells pass through unchanged.
 
     Parameters
     ----------
     specs
-        Every operator, by number.
+        All operators, by number.
     downs
-        What each operator feeds, and as which of its inputs.
+        The operator that each one feeds, and the number of the input there.
     lanes
         The lane of the unit on which each operator runs in this batch.
     level
-        Lanes of this level.
+        The lanes of this level.
     closed, watermark
         As for :func:`evenflow.operators.execute.execute`.
     """
@@ -146,7 +148,7 @@ class Level:
     watermark: int
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Run one lane."""
+        """Run the operators of one lane."""
         tables = [pa.Table.from_batches([batch]) for batch in batches if batch.num_rows]
         if not tables:
             return
@@ -171,7 +173,7 @@ class Level:
             held = mine.filter(pa.array((op == number) & (kind == HELD)))
             if held.num_rows:
                 states[int(number)] = unpacked(held.column("blob")[0].as_py())
-        for spec in self.specs:  # an operator's inputs come before it
+        for spec in self.specs:  # inputs come before the operators that they feed
             if spec.id not in rows and spec.id not in states:
                 continue
             begun = time.process_time_ns()

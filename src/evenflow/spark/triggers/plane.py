@@ -1,10 +1,10 @@
-"""Triggers on Spark: every lane is a trigger worker, a round is a heartbeat with a time budget.
+"""Triggers on Spark: every lane is a trigger worker, and a round is one heartbeat with a time budget.
 
 Between two rounds everything is in one DataFrame: each lane's state (its rows and its waiting triggers) and the mail
-between lanes. A round brings both to their lanes with ``repartitionById``, works there with ``mapInArrow``, and leaves
-the next states and the next mail. It is no iteration of the application: a lane sees its own writes at once,
-works until its budget is used up, and carries the rest over.
-The master and its policy live in the driver; they hear a heartbeat per lane and round, and their instructions are mail.
+between lanes. A round sends both to their lanes with ``repartitionById`` and runs the workers with ``mapInArrow``.
+Its output is the next states and the next mail. A round is not an iteration of the application: a lane sees its own
+writes at once, works until its budget is used up, and keeps the remaining triggers for the next round.
+The master and its policy run in the driver. They get one heartbeat per lane and round, and send instructions as mail.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ STATE, MAIL, REPORT = "state", "mail", "report"
 LAST: Final = "last.json"
 MASTER: Final = "master"
 OUTSIDE: Final = -1
-MORE: Final = 1.25  # a lane may work so much longer than the average lane of the last round
+MORE: Final = 1.25  # a lane's budget, as a multiple of the average lane's time in the last round
 
 
 def lane_name(lane: int) -> str:
@@ -55,9 +55,9 @@ def _number(name: str) -> int:
 
 @dataclass(frozen=True)
 class Placed:
-    """An application on lanes: what a lane needs to build its worker.
+    """An application with its placement: everything that a lane needs to build its worker.
 
-    ``homes`` says the lane of a row by its key; a row that it does not name lives where a hash of its key says.
+    ``homes`` maps the key of a row to its lane; a row that is not in it is placed by a hash of its key.
     """
 
     app: Callable[[], TriggerApp]
@@ -65,7 +65,7 @@ class Placed:
     settings: WorkerSettings
 
     def home(self, lanes: int) -> Homes:
-        """Return who has which row, of so many lanes."""
+        """Return the function that maps a row to its worker, for this number of lanes."""
         homes = self.homes
 
         def home(_: str, key: Key) -> str:
@@ -75,12 +75,12 @@ class Placed:
         return home
 
     def check(self, lanes: int) -> None:
-        """Refuse homes that are no lanes: what is sent there would arrive at another one.
+        """Refuse homes that are not lanes, because their mail would arrive at another lane.
 
         Raises
         ------
         BadInput
-            With the first such row.
+            For the first such row.
         """
         given: Mapping[Any, Any] = self.homes
         for key, lane in given.items():
@@ -88,28 +88,28 @@ class Placed:
                 raise BadInput(f"{lane!r} as the home of row {key!r}", f"a lane from 0 to {lanes - 1}", "homes")
 
     def worker(self, lane: int, lanes: int, rows: Rows | None = None, start: tuple[str, ...] = ()) -> TriggerWorker:
-        """Return a lane's worker as it begins."""
+        """Return a lane's worker in its initial state."""
         return TriggerWorker(lane_name(lane), self.app(), self.home(lanes), self.settings, MASTER, rows, start)
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a lane says after a round."""
+    """The report of a lane after a round."""
 
     lane: int
     beat: Heartbeat
     executed: int
     busy_s: float  # CPU seconds in triggers
-    cpu_s: float  # CPU seconds of the lane's task, reading and writing included
+    cpu_s: float  # CPU seconds of the lane's task, including reading and writing
     quiet: bool
     mail: int
     counts: Mapping[str, int]
-    announced: Mapping[int, int]  # lane → rows of it that were written to
+    announced: Mapping[int, int]  # lane → number of its rows that were written to
 
 
 @dataclass(frozen=True)
 class LaneRound:
-    """For ``mapInArrow`` behind ``repartitionById``: lets a lane work for one round."""
+    """The function for ``mapInArrow`` after ``repartitionById``: it runs one lane for one round."""
 
     placed: Placed
     lanes: int
@@ -117,24 +117,24 @@ class LaneRound:
     now: float
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Take the state and the mail, work, and put out the next."""
+        """Read the lane's state and mail, run triggers, and yield the next state, mail and report."""
         began = time.thread_time()
         given = [row for batch in batches for row in batch.to_pylist()]
         states = [row for row in given if row["kind"] == STATE]
         if not states:
-            return  # Spark may ask about an empty partition
+            return  # Spark also calls this for empty partitions
         lane = states[0]["lane"]
         worker = self.placed.worker(lane, self.lanes)
         worker.restore(states[0]["body"])
         before, executed_before = worker.state.busy_s, worker.state.counts.get("executed", 0)
         out = _Outbox(worker, self.now)
         mail = [row for row in given if row["kind"] == MAIL]
-        mail.sort(key=lambda row: (row["sender"] == OUTSIDE, row["sender"], row["number"]))  # orders see all news
+        mail.sort(key=lambda row: (row["sender"] == OUTSIDE, row["sender"], row["number"]))  # orders after updates
         for row in mail:
             sender = MASTER if row["sender"] == OUTSIDE else lane_name(row["sender"])
             messages = pickle.loads(row["body"])  # noqa: S301 - written by our own round
             if row["sender"] != OUTSIDE:
-                messages = [tuple(messages)]  # one event instead of thousands
+                messages = [tuple(messages)]  # handled as one event instead of thousands
             for message in messages:
                 out.give(Received(sender, message))
         out.work(self.budget_s)
@@ -155,20 +155,20 @@ class LaneRound:
         rows += [
             (to, MAIL, lane, 0, pickle.dumps(messages, pickle.HIGHEST_PROTOCOL)) for to, messages in out.mail.items()
         ]
-        report = replace(report, cpu_s=time.thread_time() - began)  # now with what writing the state took
+        report = replace(report, cpu_s=time.thread_time() - began)  # now includes the time to write the state
         rows.append((lane, REPORT, lane, 0, pickle.dumps(report)))
         yield pa.RecordBatch.from_pylist([dict(zip(ARROW.names, row, strict=True)) for row in rows], ARROW)
 
 
 class _Outbox:
-    """Drives one worker on its lane: runs what it starts, gathers what it sends."""
+    """The driver of one worker on its lane: it runs the triggers that the worker starts and collects its messages."""
 
     def __init__(self, worker: TriggerWorker, now: float) -> None:
         self.worker = worker
         self.now = now
         self.mail: dict[int, list[Any]] = {}
         self.beats: list[Heartbeat] = []
-        # What was started before the round ended is started again: it had no effect yet.
+        # Triggers that were running when the last round ended are started again, because they had no effect yet.
         self.ready: list[Execute] = [
             Execute(ticket, run[0].trigger, run[0].size) for ticket, run in worker.state.running.items()
         ]
@@ -196,7 +196,7 @@ class _Outbox:
             self.worker.handle(Took(execute.trigger, execute.size, seconds), self.now)
 
     def announced(self) -> dict[int, int]:
-        """Count the rows of each lane that this round wrote to."""
+        """Return the number of rows of each lane that this round wrote to."""
         found: dict[int, int] = {}
         for to, messages in self.mail.items():
             keys: set[Key] = set()
@@ -210,23 +210,23 @@ class _Outbox:
 
 @dataclass
 class TriggerRun:
-    """One application on Spark, round by round.
+    """One application on Spark, run in rounds.
 
     Parameters
     ----------
     spark, placed, lanes
-        The session, the application with the home lane of every row, and how many lanes there are.
+        The session, the application with the home lane of every row, and the number of lanes.
     policy
-        Moves groups between lanes; the same that virtual time runs.
+        Decides which groups move between lanes; the same policies as in virtual time.
     budget_s
         CPU seconds that a lane may spend on triggers in one round.
     least_s
-        With it a round ends soon after an average lane would be through, by the last round, but not before this:
-        what a fuller lane has left then can be lent, instead of being waited for.
+        If given, the budget of a round is a little more than the average lane needed in the last round, but at least
+        this many CPU seconds. The work that busier lanes have left can then be lent instead of waited for.
     folder
-        A folder that all executors reach: the last round is kept there, so a lost executor repeats its part, and after
-        the loss of the driver ``resume`` goes on. Without it rounds live in the executors' block storage, and with one
-        of them the run is lost.
+        A folder that all executors can access. It keeps the last round, so a lost executor repeats its part, and after
+        the loss of the driver ``resume`` continues. Without it rounds are kept in the executors' block storage, and the
+        loss of one executor ends the run.
     """
 
     spark: SparkSession
@@ -257,7 +257,7 @@ class TriggerRun:
             worker = self.placed.worker(lane, self.lanes, rows(lane), triggers)
             for table in worker.app.tables:
                 for key in worker.state.rows.of(table):
-                    if home(table, key) != worker.name:  # its events would go to another row of the same name
+                    if home(table, key) != worker.name:  # its events would go to a second row with the same key
                         given = f"row {key!r} of {table!r} for {worker.name}"
                         raise BadInput(given, f"its home {home(table, key)}", "start")
             worker.handle(Started({}), 0.0)
@@ -266,9 +266,9 @@ class TriggerRun:
         self._table = self._kept(self._frame(states))
 
     def resume(self) -> bool:
-        """Go on after the last round that is complete in the folder; say whether there is one.
+        """Continue after the last complete round in the folder; return whether there is one.
 
-        What was written from outside after that round must be written again.
+        Writes from outside after that round must be repeated.
         """
         if self._storage is None or not self._storage.has(LAST):
             return False
@@ -276,7 +276,7 @@ class TriggerRun:
         if last.get("lanes", self.lanes) != self.lanes:
             raise BadInput(f"{self.lanes} lanes", f"{last['lanes']}, as the folder has them", "resume")
         self._number = last["round"]
-        self._master.handle(Started({}), float(self._number))  # its orders outnumber those of its life before
+        self._master.handle(Started({}), float(self._number))  # its numbers are larger than those before the restart
         self._table = self._stored()
         reports = self._reports()
         if reports:
@@ -284,12 +284,12 @@ class TriggerRun:
         return True
 
     def write(self, writes: Sequence[Write]) -> None:
-        """Change tables from outside; the next round sees it.
+        """Change tables from outside; the next round sees the changes.
 
         Raises
         ------
         BadInput
-            For a table, a column or an entry that the application does not have; then none of the writes counts.
+            For a table, a column or an entry that the application does not have; then none of the writes is applied.
         """
         app, home = self.placed.app(), self.placed.home(self.lanes)
         found = [part for write in writes for part in parts(checked(app, write), home)]
@@ -297,7 +297,7 @@ class TriggerRun:
             self._orders.setdefault(_number(name), []).append(Events((write,)))
 
     def round(self) -> list[Report]:
-        """Work for one round on all lanes."""
+        """Run one round on all lanes and return the reports."""
         assert self._table is not None, "start() or resume() comes first"
         began = time.perf_counter()
         given = self._table.where(f.col("kind") != REPORT)
@@ -315,9 +315,9 @@ class TriggerRun:
         return found
 
     def _kept(self, done: DataFrame) -> DataFrame:
-        """Keep a round, or every round would contain all rounds before it.
+        """Store the result of a round; otherwise the plan of every round would contain all rounds before it.
 
-        What a time budget cut off cannot be computed again, so a lost block must be an error, not another result.
+        A round with a time budget cannot be repeated with the same result, so a lost block must be an error.
         """
         if self._storage is None:
             return done.localCheckpoint(eager=False)
@@ -329,7 +329,7 @@ class TriggerRun:
         return self.spark.read.schema(SCHEMA).parquet(self._place())
 
     def _place(self) -> str:
-        """Return the folder of this round; the round before it has the other one."""
+        """Return the folder of this round; the round before it uses the other one."""
         assert self._storage is not None
         return f"{self._storage.url}/{'even' if self._number % 2 == 0 else 'odd'}"
 
@@ -340,7 +340,7 @@ class TriggerRun:
         return sorted(found, key=lambda report: report.lane)
 
     def run(self, most: int = 10_000) -> int:
-        """Go on until nothing waits and nothing is under way; return how many rounds it took."""
+        """Run rounds until no trigger waits and no message is under way; return the number of rounds."""
         for count in range(1, most + 1):
             reports = self.round()
             if all(report.quiet for report in reports) and not self._orders:
@@ -356,7 +356,7 @@ class TriggerRun:
         return found
 
     def _decide(self, reports: Sequence[Report]) -> None:
-        """Let the master hear the heartbeats, with the news that are still under way, and post what it orders."""
+        """Give the master the heartbeats, with the expected load of undelivered mail, and post its instructions."""
         now = float(self._number)
         expected = _expected(reports)
         for report in reports:
@@ -376,9 +376,9 @@ class TriggerRun:
 
 
 def _expected(reports: Sequence[Report]) -> dict[int, float]:
-    """Predict the seconds that each lane's mail will invoke: a trigger for every row that somebody wrote to.
+    """Predict the seconds of work that each lane's mail will cause: one trigger for every row that was written to.
 
-    Several lanes may have written to the same row, so the largest single announcement counts in full.
+    Several lanes may have written to the same row, so only the largest count of one sender is used.
     """
     found = {}
     for report in reports:
