@@ -160,7 +160,7 @@ class Balance:
         ----------
         function
             ``(key, rows, state) -> (output, state)``; the key is a tuple if there are several key columns.
-            The initial state of every key is ``None``; a key is deleted when its function returns ``None`` as state.
+            The initial state of every key is ``None``; a key is deleted when the function returns ``None`` as its state.
             The output is a table, rows as dictionaries, or ``None``.
         output
             Schema of the output.

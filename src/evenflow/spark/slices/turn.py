@@ -71,7 +71,7 @@ Process = Callable[..., tuple[Any, Any]]
 
 
 class StrayRowsError(Exception):
-    """Rows reached a key that does not own their slice: continuing would lose or duplicate them."""
+    """Rows reached a key that neither owns nor awaits their slice: continuing would lose or duplicate them."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def conformed(output: Any, schema: Any) -> Any:
 
 
 class Turn:
-    """One slice on one lane in one batch.
+    """The turn of one slice on one lane in one batch.
 
     Parameters
     ----------
