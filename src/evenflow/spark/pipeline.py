@@ -1,4 +1,4 @@
-"""A pipeline from a file becomes a running query."""
+"""Checks and starts the query that a pipeline file describes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ARGUMENTS = {"function": 2, "each": 3, "map": 1}
 
 
 def check_functions(pipeline: Pipeline) -> None:
-    """Refuse functions that do not exist or cannot take what they get."""
+    """Check that the functions exist and accept the right number of arguments."""
     key, name = _work(pipeline.work)
     where = pipeline.place("process", key)
     function = load_function(name, where)
@@ -34,7 +34,7 @@ def check_functions(pipeline: Pipeline) -> None:
     except TypeError as error:
         raise BadInput(f"'{name}' ({error})", f"a function of {wanted} arguments", where) from None
     except ValueError:
-        pass  # written in C: it does not say what it takes
+        pass  # a function written in C may have no signature
     if pipeline.work.state:
         _state(pipeline)
 
@@ -48,7 +48,7 @@ def session_for(pipeline: Pipeline) -> SparkSession:
 
 
 def processed_of(pipeline: Pipeline, spark: SparkSession) -> Processed:
-    """Return the stream, divided and processed, with everything checked that can be before it starts."""
+    """Build the divided and processed stream; check everything that can be checked before it starts."""
     stream = _stream(pipeline, spark)
     divide = pipeline.divide
     try:
@@ -108,7 +108,7 @@ def _stream(pipeline: Pipeline, spark: SparkSession) -> DataFrame:
             stream = stream.where(source.where)
         if source.select:
             stream = stream.selectExpr(*source.select)
-        stream.schema  # noqa: B018 - Spark resolves it now, not when the query starts
+        stream.schema  # noqa: B018 - makes Spark resolve it now, not when the query starts
     except PySparkException as error:
         raise BadInput(f"what Spark refuses ({_sentence(error)})", "a stream that it can read", where) from None
     return stream
@@ -128,6 +128,6 @@ def _work(work: Work) -> tuple[str, str]:
 
 
 def _sentence(error: PySparkException) -> str:
-    """Return the first line of what Spark says."""
+    """Return the first line of Spark's error message."""
     lines = str(error.getMessage() or error).strip().splitlines()
     return lines[0].rstrip(".")[:300] if lines else type(error).__name__

@@ -1,4 +1,4 @@
-"""A pipeline as a file: every table and key is known by name, whatever is wrong is refused with its place."""
+"""Pipeline files: reads a TOML file and checks every table and key; errors name the place in the file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The table ``[spark]``: where it runs, unless ``spark-submit`` says so."""
+    """The table ``[spark]``: where the pipeline runs, unless ``spark-submit`` decides it."""
 
     master: str = "local[*]"
     name: str = "evenflow"
@@ -29,7 +29,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The table ``[source]``: what is read, and what is made of it before it is divided."""
+    """The table ``[source]``: the input, and the selection applied before it is divided into slices."""
 
     format: str
     path: str = ""
@@ -42,7 +42,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Divide:
-    """The keys of ``[balance]`` that are fixed with the checkpoint; the others are those of :class:`Balancing`."""
+    """The keys of ``[balance]`` that are fixed with the checkpoint; its other keys are the fields of :class:`Balancing`."""
 
     by: Names = ()
     slices: int = 256
@@ -81,7 +81,7 @@ class Sink:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """What a file describes; ``where`` is the file's name, for sentences about it."""
+    """The content of a pipeline file; ``where`` is the file's name, for error messages."""
 
     where: str
     spark: Session
@@ -92,17 +92,17 @@ class Pipeline:
     sink: Sink
 
     def place(self, table: str, key: str) -> str:
-        """Return how a sentence calls a key."""
+        """Return the name of a key in error messages."""
         return f"{self.where}: [{table}] {key}"
 
 
 def read_pipeline(path: Path) -> Pipeline:
-    """Read and check a file; nothing is started, and no module of the person's is imported.
+    """Read and check a file, without starting anything or importing any of the user's modules.
 
     Raises
     ------
     BadInput
-        For a file that cannot be read, an unknown or missing table or key, a value of the wrong kind.
+        For a file that cannot be read, an unknown or missing table or key, or a value of the wrong type.
     """
     where = path.name
     try:
@@ -141,7 +141,7 @@ def read_pipeline(path: Path) -> Pipeline:
 
 
 def load_function(name: str, where: str) -> Callable[..., Any]:
-    """Return the function that ``module:name`` says."""
+    """Import and return the function that ``module:name`` refers to."""
     found = load_value(name, where)
     if not callable(found):
         raise BadInput(f"'{name}', of type {type(found).__name__}", "a function", where)
@@ -150,7 +150,7 @@ def load_function(name: str, where: str) -> Callable[..., Any]:
 
 
 def load_value(name: str, where: str) -> Any:
-    """Return what ``module:name`` says."""
+    """Import and return the object that ``module:name`` refers to."""
     module, colon, attribute = name.partition(":")
     if not (module and colon and attribute):
         raise BadInput(repr(name), "module:name", where)
@@ -204,7 +204,7 @@ def _built(kind: type[Any], table: Mapping[str, Any], where: str) -> Any:
 
 
 def _value(kind: Any, value: Any, where: str) -> Any:
-    """Return a value of TOML as a field's type has it."""
+    """Return a TOML value converted to a field's type; reject a value of another type."""
     if get_origin(kind) in (types.UnionType, Union):
         inner = [k for k in get_args(kind) if k is not type(None)]
         matching = [k for k in inner if type(value) is k] or inner[:1]
@@ -221,7 +221,7 @@ def _value(kind: Any, value: Any, where: str) -> Any:
             return tuple(names)
     if kind is float and type(value) is int:
         return float(value)
-    if type(value) is kind:  # not isinstance: true is no whole number
+    if type(value) is kind:  # not isinstance: true is not a whole number
         return value
     raise BadInput(repr(value), _described(kind), where)
 
@@ -235,7 +235,7 @@ def _described(kind: Any) -> str:
 
 
 def _options(table: Mapping[str, Any], where: str, before: str = "") -> Options:
-    """Return options as Spark takes them; ``kafka.group.id = …`` may be written without quotes, which TOML nests."""
+    """Return options as flat text for Spark; TOML reads ``kafka.group.id = …`` without quotes as nested tables."""
     found: Options = {}
     for key, value in table.items():
         name = f"{before}{key}"

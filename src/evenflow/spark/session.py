@@ -1,4 +1,4 @@
-"""A small session on this machine, classic or Connect, with everything that must be set before it starts."""
+"""A small Spark session on this machine, classic or Connect, with all settings that must be made before it starts."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ SMALL: Mapping[str, str] = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
 }
-"""What a session of two cores needs, no more; the heap and the page must be settled before the JVM starts."""
+"""Settings for a session on two cores; the heap size and the web UI must be set before the JVM starts."""
 
 QUICK_START: Mapping[str, str] = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
-"""For tests: the JVM compiles little and starts on about 40 % less CPU, but long queries run slower."""
+"""Settings for tests: the JVM compiles less and needs about 40 % less CPU to start, but long queries run slower."""
 
 
 def local_session(
@@ -40,14 +40,14 @@ def local_session(
     Parameters
     ----------
     lanes
-        Cores, and partitions of every shuffle.
+        Number of cores, and of partitions of every shuffle.
     connect
-        Whether to speak Spark Connect to a server that this call starts.
-        A process may hold classic or Connect sessions, not both.
+        Whether to use Spark Connect, with a server that this call starts.
+        A process may have classic or Connect sessions, but not both.
     name
-        What Spark calls the application.
+        Spark's name for the application.
     settings
-        Further Spark settings, which win over the small defaults.
+        Further Spark settings, which override the small defaults.
     master
         Another classic master than ``local[lanes]``, such as ``local-cluster[2,1,1024]``.
 
@@ -56,7 +56,7 @@ def local_session(
     SparkSession
         The session; ``stop()`` it when done.
     """
-    # Workers take the first python3 of the PATH otherwise, which has none of our packages.
+    # Otherwise workers use the first python3 on the PATH, which does not have our packages.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     options = {**SMALL, "spark.sql.shuffle.partitions": str(lanes), **(settings or {})}
@@ -67,12 +67,12 @@ def local_session(
         return builder.getOrCreate()
     options |= {
         "spark.connect.grpc.binding.address": "127.0.0.1",
-        # The client always calls the default port. Where it is taken the server must not start on the next one:
-        # the client would then speak to a stranger's server.
+        # The client always connects to the default port. If that is taken, the server must not use the next port:
+        # the client would then talk to another user's server.
         "spark.connect.grpc.port.maxRetries": "0",
     }
-    # The Connect builder sends its settings to a server that already runs; what the server itself needs
-    # must be in its command line, and that is read from this variable.
+    # The Connect builder sends its settings to a running server. Settings of the server itself
+    # must be on its command line, which is read from this variable.
     words = [word for key, value in options.items() for word in ("--conf", f"{key}={value}")]
     os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*words, "pyspark-shell"])
     return SparkSession.builder.remote(f"local[{lanes}]").appName(name).getOrCreate()
@@ -80,7 +80,7 @@ def local_session(
 
 @contextlib.contextmanager
 def stderr_into(log: Path) -> Iterator[None]:
-    """Let what is started here write its errors into a file."""
+    """Redirect standard error, also of processes that start in this block, to a file."""
     sys.stderr.flush()
     kept = os.dup(2)
     try:

@@ -1,4 +1,4 @@
-"""The session that ``spark-submit`` prepared, or else one of our own; and modules where workers find them."""
+"""The session from ``spark-submit`` or a new one, and the import path that workers need."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from pyspark.sql import SparkSession
 
 from evenflow.spark.session import local_session
 
-GATEWAY: Final = "PYSPARK_GATEWAY_PORT"  # set by spark-submit: the JVM is there, with its own settings
+GATEWAY: Final = "PYSPARK_GATEWAY_PORT"  # set by spark-submit: the JVM is already running, with its own settings
 
 
 def make_importable(*folders: Path) -> None:
-    """Let driver and workers import what lies in folders; a JVM that starts later hands the path to its workers."""
+    """Let driver and workers import modules from folders; a JVM that starts later passes the path to its workers."""
     for place in (str(folder.resolve()) for folder in folders):
         if place not in sys.path:
-            sys.path.append(place)  # last, so that it hides nothing
+            sys.path.append(place)  # last, so that it does not hide other modules
         known = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
         if place not in known:
             os.environ["PYTHONPATH"] = os.pathsep.join([*known, place])
 
 
 def session(name: str, master: str = "local[*]", settings: Mapping[str, str] | None = None) -> SparkSession:
-    """Return the session of ``spark-submit``, whose settings win, or start one on ``master``."""
+    """Return the session of ``spark-submit``, whose settings take precedence, or start one on ``master``."""
     builder = SparkSession.builder.appName(name)
     if GATEWAY in os.environ:
         return builder.getOrCreate()
     if master.startswith("local["):
         return local_session(name=name, master=master, settings=settings)
-    # Not a machine of our own: none of the small defaults, and the heap is what was asked for.
+    # A cluster: use none of the defaults for small local sessions, only the settings that were given.
     builder = builder.master(master)
     for key, value in (settings or {}).items():
         builder = builder.config(key, value)

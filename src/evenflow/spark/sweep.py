@@ -1,4 +1,4 @@
-"""A sweep on Spark: one function, many items, one Spark task for each, results in the order in which they are done."""
+"""Sweeps on Spark: run a function for many items, one Spark task each; results arrive in the order of completion."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pyspark.sql import SparkSession
 T = TypeVar("T")
 R = TypeVar("R")
 
-AT_ONCE: Final = 64  # tasks that are handed to Spark together; how many run is the cluster's matter
+AT_ONCE: Final = 64  # tasks that are submitted to Spark at the same time; the cluster decides how many run
 
 
 def sweep(spark: SparkSession, function: Callable[[T], R], items: Sequence[T], on_done: Callable[[T, R], None]) -> None:
     """Call a function for every item on Spark's workers.
 
-    Each item is a job of one task, not a partition of one large job: so results arrive one by one,
+    Each item is a job with one task, not a partition of one large job. So results arrive one by one,
     and the first failure ends the sweep.
 
     Parameters
@@ -29,16 +29,16 @@ def sweep(spark: SparkSession, function: Callable[[T], R], items: Sequence[T], o
     spark
         Any session, classic or Connect.
     function
-        Must be picklable, and importable on the workers if it is of a module.
+        Must be picklable, and importable on the workers if it belongs to a module.
     items
-        Picklable.
+        The arguments; they must be picklable.
     on_done
-        Called in this thread with an item and its result, as they are done.
+        Called in this thread with each item and its result, when the item is done.
 
     Raises
     ------
     Exception
-        What the function raised, as itself.
+        The exception that the function raised, with its own type.
     """
     tag = f"evenflow-sweep-{uuid.uuid4().hex}"
 
@@ -65,20 +65,20 @@ def sweep(spark: SparkSession, function: Callable[[T], R], items: Sequence[T], o
 
 @dataclass(frozen=True)
 class Raised:
-    """What a function raised: Spark would make a text of it."""
+    """An exception that a function raised; it is passed as a result, because Spark would turn it into text."""
 
     error: BaseException
 
 
 @dataclass(frozen=True)
 class OneCall(Generic[T, R]):
-    """For ``mapInArrow`` over one row: calls the function."""
+    """A function for ``mapInArrow`` over one row, which calls the user's function."""
 
     function: Callable[[T], R]
     item: T
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Return the pickled result."""
+        """Yield the pickled result."""
         for _ in batches:
             yield pa.RecordBatch.from_pydict({"result": pa.array([self._outcome()], pa.binary())})
 
@@ -88,7 +88,7 @@ class OneCall(Generic[T, R]):
         except Exception as error:  # noqa: BLE001 - it is raised again in the driver
             try:
                 content = pickle.dumps(Raised(error))
-                pickle.loads(content)  # noqa: S301 - our own: not every exception survives the way
+                pickle.loads(content)  # noqa: S301 - our own data; not every exception can be unpickled
             except Exception:  # noqa: BLE001 - as above
                 return pickle.dumps(Raised(RuntimeError(f"{type(error).__name__}: {error}")))
             return content

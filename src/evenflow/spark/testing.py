@@ -1,7 +1,7 @@
-"""A plane in memory, for tests of process functions: batches, moves, late installs and batches that run again, no cluster.
+"""An in-memory plane to test process functions without a cluster: batches, moves, late installs and batches that run again.
 
-It runs the same turns, orders and routes as the live plane. What it does not show: Spark's own costs, sources and sinks,
-types that Spark and Arrow write differently, and anything about time.
+It uses the same turns, orders and routes as the live plane. It does not cover Spark's own costs, sources and sinks,
+types that Spark and Arrow represent differently, or anything about timing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from evenflow.spark.slices.turn import Job, Process, Turn
 
 
 class KeyMemory:
-    """What one key keeps, and where states travel, in memory."""
+    """The storage of one key and the transfer of states, in memory."""
 
     def __init__(self, cargo: dict[int, bytes]) -> None:
         self.value: tuple[str, bytes] | None = None
@@ -35,7 +35,7 @@ class KeyMemory:
         self.cargo = cargo
 
     def copied(self) -> KeyMemory:
-        """Return an equal memory that shares only the cargo, as two attempts of a task do."""
+        """Return a copy that shares only the cargo, like two attempts of a task."""
         other = KeyMemory(self.cargo)
         other.value, other.waiting, other.buckets = self.value, list(self.waiting), dict(self.buckets)
         return other
@@ -45,51 +45,51 @@ class KeyMemory:
         return self.value
 
     def save(self, phase: str, state: bytes) -> None:
-        """Keep phase and state."""
+        """Store phase and state."""
         self.value = (phase, state)
 
     def clear(self) -> None:
-        """Keep nothing."""
+        """Delete phase and state."""
         self.value = None
 
     def hold(self, cell: bytes) -> None:
-        """Keep a batch's rows that must wait."""
+        """Append a batch's rows to the rows that wait."""
         self.waiting.append(cell)
 
     def held(self) -> list[bytes]:
-        """Return the batches that wait, and keep them no longer."""
+        """Return the rows that wait, one cell per batch, and delete them."""
         found, self.waiting = self.waiting, []
         return found
 
     def bucket(self, number: int) -> bytes:
-        """Return a bucket, empty if there is none."""
+        """Return a bucket's content, empty if there is none."""
         return self.buckets.get(number, b"")
 
     def save_bucket(self, number: int, content: bytes) -> None:
-        """Keep a bucket; an empty one is dropped."""
+        """Store a bucket; delete it if its content is empty."""
         self.buckets[number] = content
         if not content:
             del self.buckets[number]
 
     def drop_buckets(self) -> None:
-        """Keep no bucket."""
+        """Delete all buckets."""
         self.buckets.clear()
 
     def send(self, session: int, slice_id: int, state: bytes) -> None:
-        """Put a state where the taker finds it."""
+        """Store a state for the taker."""
         self.cargo[session] = sealed(session, slice_id, state)
 
     def receive(self, session: int, slice_id: int) -> bytes:
-        """Return the state that a giver sent."""
+        """Return the state that the giver sent."""
         return unsealed(self.cargo[session], session, slice_id, f"session {session}")
 
 
 class NotRepeatableError(AssertionError):
-    """A batch that ran again gave another result: after a crash the sink would hold rows of both."""
+    """A batch gave another result when it ran again: after a crash, the sink could hold rows of both runs."""
 
 
 class PlaneTester:
-    """Runs a process function batch by batch.
+    """A test plane that runs a process function batch by batch.
 
     Parameters
     ----------
@@ -98,17 +98,17 @@ class PlaneTester:
     by
         Key column or columns.
     slices, lanes
-        Of the plane.
+        Number of slices and lanes.
     schema
-        The declared output as an Arrow schema; ``None`` lets any table pass.
+        The declared output as an Arrow schema; ``None`` accepts any table.
     state
-        Makes the state that a slice begins with.
+        Returns the initial state of a slice.
     keyed_above
-        Divide a larger state by key, as the live plane does for ``process_each``.
+        Divide a state of more bytes by key, as the live plane does for ``process_each``.
     correlate
         Call ``update(rows, state, others)``, as for ``process``.
     again
-        Whether every batch runs twice from the same state, as after a crash; both runs must agree.
+        Whether to run every batch twice from the same state, as after a crash; both runs must give the same result.
 
     Examples
     --------
@@ -143,7 +143,7 @@ class PlaneTester:
         self.assign = Assign((by,) if isinstance(by, str) else tuple(by), slices, HASH)
         keys_of = update.keys_of if isinstance(update, PerKey) else Job.keys_of
         self.job = Job(update, state, schema, keyed_above=keyed_above, keys_of=keys_of)
-        self.late = False  # while it is true installs wait, and so do rows
+        self.late = False  # while true, installs wait, and so do the rows of moving slices
         self.correlate = correlate
         self.again = again
         self.batch = 0
@@ -152,7 +152,7 @@ class PlaneTester:
         self._wanted: list[tuple[int, int, str]] = []
 
     def move(self, moves: Mapping[int, int]) -> None:
-        """Ask for slices to move with the next batch."""
+        """Request that slices move with the next batch."""
         self._wanted += [(s, lane, "asked for") for s, lane in moves.items()]
 
     def send(self, rows: Any) -> Any:
@@ -168,7 +168,7 @@ class PlaneTester:
         return pa.concat_tables(outputs) if outputs else pa.table({})
 
     def state(self, slice_id: int) -> Any:
-        """Return a slice's state where it is now; while it is on its way, what the giver still has."""
+        """Return a slice's current state; before the install, the state that the giver still has."""
         session = self.routes.moving().get(slice_id)
         lane = self.routes.lane[slice_id] if session is None or session.installed_at is not None else session.giver
         memory = self._memory.get(self.keys.key(slice_id, lane))
@@ -190,7 +190,7 @@ class PlaneTester:
         outputs = []
         for key in sorted({*told, *cells}):
             memory = self._memory.setdefault(key, KeyMemory(self._cargo))
-            if self.again:  # what the first attempt left is thrown away, as a crash before the commit does
+            if self.again:  # discard the result of the first attempt, as a crash before the commit does
                 lost = self._turn(key, memory.copied(), told.get(key, []), cells.get(key, []), together)
             output = self._turn(key, memory, told.get(key, []), cells.get(key, []), together)
             if self.again and not _same(lost, output):
@@ -215,17 +215,17 @@ def _same(first: Sequence[Any], second: Sequence[Any]) -> bool:
 def check_moves(
     update: Process, batches: Sequence[Any], by: str | Sequence[str], *, seed: int = 0, **options: Any
 ) -> int:
-    """Run batches undisturbed and again with random moves, late installs and repeated batches; both must agree.
+    """Check that batches give the same result without moves and with random moves, late installs and repeated batches.
 
     Returns
     -------
     int
-        How many moves there were.
+        The number of moves.
 
     Raises
     ------
     AssertionError
-        When the outputs of a slice differ, in content or in order.
+        When outputs or states differ between the two runs.
     """
     chance = random.Random(seed)
     quiet, restless = (PlaneTester(update, by, again=again, **options) for again in (False, True))

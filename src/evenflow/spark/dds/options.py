@@ -1,4 +1,4 @@
-"""The options of the format ``dds``, checked before anything is opened: one sentence says what is wrong and where."""
+"""The options of the format ``dds``, checked before anything is opened; errors name the option and the problem."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WHERE = "format 'dds'"
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a stream reads."""
+    """The options for reading a stream."""
 
     topic: str
     type: str
@@ -42,7 +42,7 @@ class ReadOptions:
     parameters: tuple[Any, ...] = ()
 
     def condition(self, schema: Any) -> Callable[[Any], Any] | None:
-        """Return what tells the rows to keep, or refuse a filter that is malformed or names a field that is not there."""
+        """Return a function that selects the rows to keep; reject a malformed filter or one with an unknown field."""
         if self.filter is None:
             return None
         expression = parse(self.filter, self.parameters)
@@ -54,7 +54,7 @@ class ReadOptions:
         return _Mask(expression)
 
     def slice_of(self, schema: Any) -> Callable[[Any], Any] | None:
-        """Return the assignment function, or refuse one that does not fit the fields."""
+        """Return the assignment function; reject one that uses an unknown field."""
         if not self.assign:
             return None
         assert self.slices is not None
@@ -66,7 +66,7 @@ class ReadOptions:
 
 
 class _Mask:
-    """Tests a condition on every row of a batch, with the columns alone that it names."""
+    """Evaluates a condition on every row of a batch; converts only the columns that the condition names."""
 
     def __init__(self, expression: Expression) -> None:
         self._test = expression.test
@@ -81,12 +81,12 @@ class _Mask:
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
-    """Check the options of a stream that is read.
+    """Check the options for reading and return them.
 
     Raises
     ------
     BadInput
-        Naming the option.
+        For an unknown, missing or wrong option, which the message names.
     """
     options = _known(given, READ)
     slices = _whole(options, "slices", 1) if "slices" in options else None
@@ -118,7 +118,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """Where rows are written."""
+    """The options for writing rows."""
 
     topic: str
     type: str
@@ -129,12 +129,12 @@ class WriteOptions:
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
-    """Check the options of rows that are written.
+    """Check the options for writing and return them.
 
     Raises
     ------
     BadInput
-        Naming the option.
+        For an unknown, missing or wrong option, which the message names.
     """
     options = _known(given, WRITE, ignored=("checkpointlocation", "path"))
     text = options.get("patience_s", "10")
@@ -155,7 +155,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
 
 
 def _known(given: Mapping[str, str], names: tuple[str, ...], ignored: tuple[str, ...] = ("path",)) -> dict[str, str]:
-    """Return the options by their own names, whatever the case they were written in."""
+    """Return the options with lower-case names, in whatever case they were given; reject unknown ones."""
     options = {}
     for name, value in dict(given).items():
         if name.lower() in ignored:

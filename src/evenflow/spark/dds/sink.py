@@ -1,6 +1,6 @@
-"""Rows to a DDS topic: ``df.writeStream.format("dds")`` and ``df.write.format("dds")``.
+"""Writes rows to a DDS topic: ``df.writeStream.format("dds")`` and ``df.write.format("dds")``.
 
-Tasks write rows that carry their batch's id; the commit names the rows that count, for readers that want each batch once.
+Tasks write rows with their batch's id. The commit then lists the valid rows, for readers that need each batch exactly once.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from evenflow.spark.dds.options import WHERE, WriteOptions, write_options
 if TYPE_CHECKING:
     from evenflow.dds.rows import RowWriter, Written
 
-_WRITERS: dict[Any, RowWriter] = {}  # of this worker process, which Spark uses again for the next batch
+_WRITERS: dict[Any, RowWriter] = {}  # writers of this worker process, which Spark reuses for the next batch
 
 
 @dataclass
 class Wrote(WriterCommitMessage):
-    """What a task tells the commit."""
+    """The message of a task to the commit: the rows it wrote."""
 
     written: Written
 
 
 class _Rows:
-    """What batches and streams have in common."""
+    """The code that batch and stream writers share."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._options: WriteOptions = write_options(options)
         self._columns = to_arrow_schema(schema, timezone="UTC")
         _struct(self._options, self._columns)
-        self._number = secrets.randbits(62)  # of a batch that no query numbers
+        self._number = secrets.randbits(62)  # a random batch number for writes without a streaming query
 
     def _write(self, query: str, batch: int, tables: Iterator[Any]) -> Wrote:
         rows = (row for table in tables for row in table.to_pylist())
@@ -48,7 +48,7 @@ class _Rows:
         self._writer("").commit(batch, [m.written for m in messages if isinstance(m, Wrote)])
 
     def _writer(self, query: str) -> RowWriter:
-        """Return this process's writer for a query; rows of two queries have two publishers, so that readers tell them."""
+        """Return this process's writer for a query; each query has its own publisher, so readers can tell them apart."""
         from evenflow.dds.rows import RowWriter  # noqa: PLC0415 - Cyclone is loaded where it is used
 
         options = self._options
@@ -62,7 +62,7 @@ class _Rows:
 
 
 class StreamToDds(_Rows, DataSourceStreamArrowWriter):
-    """Writes micro-batches."""
+    """The writer of micro-batches."""
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Write the rows of one task of a batch."""
@@ -74,24 +74,24 @@ class StreamToDds(_Rows, DataSourceStreamArrowWriter):
         return self._write(query, int(batch), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Say which rows count."""
+        """Publish which rows of the batch are valid."""
         self._commit(batchId, messages)
 
 
 class BatchToDds(_Rows, DataSourceArrowWriter):
-    """Writes one DataFrame as one batch."""
+    """The writer of one DataFrame as one batch."""
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Write the rows of one task."""
         return self._write("", self._number, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Say which rows count."""
+        """Publish which rows of the batch are valid."""
         self._commit(self._number, messages)
 
 
 def _struct(options: WriteOptions, columns: Any) -> Any:
-    """Return the struct of the columns, and refuse a type that is not theirs."""
+    """Return the DDS struct of the columns; reject a type that does not match them."""
     from evenflow.dds.domain import quality  # noqa: PLC0415
     from evenflow.dds.rows import BATCH  # noqa: PLC0415
     from evenflow.dds.wire.columns import load_type, schema_of, struct_of  # noqa: PLC0415

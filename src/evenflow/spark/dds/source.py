@@ -1,7 +1,7 @@
 """A DDS topic as a stream of rows: ``spark.readStream.format("dds")`` after :func:`register`.
 
-Its offset is the number of rows that the journal has ever held. A row is on disk before an offset covers it and stays
-until the batch is committed, so that a batch can be read again after a crash, exactly as it was.
+The offset is the total number of rows ever written to the journal. A row is on disk before an offset includes it, and
+it stays there until its batch is committed. So after a crash, a batch can be read again exactly as it was.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 OFFSET = "rows"
 PER_TASK = 25_000  # rows
-QUIET_S = 2.0  # with the trigger availableNow: what came until nothing came for so long is what is available
-AVAILABLE_S = 10.0  # and this long at most
-HIDDEN = ("settled", "cost")  # of an item, between publisher and reader
+QUIET_S = 2.0  # with the trigger availableNow, input ends when no row arrives for this long
+AVAILABLE_S = 10.0  # the longest time to collect rows with availableNow
+HIDDEN = ("settled", "cost")  # fields of an item that only publisher and reader use
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format known to a session.
+    """Register the format ``dds`` with a session.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def register(spark: SparkSession) -> None:
 
 
 class DdsSource(DataSource):
-    """Rows from and to a DDS topic; the options are in ``docs/dds.md``."""
+    """The Spark data source for DDS topics, for reading and writing; ``docs/dds.md`` lists the options."""
 
     @classmethod
     def name(cls) -> str:
@@ -57,7 +57,7 @@ class DdsSource(DataSource):
         return "dds"
 
     def schema(self) -> StructType | str:
-        """Return the columns of the topic's type; a schema given inline is Spark's to parse."""
+        """Return the columns of the topic's type; Spark parses a schema that is given inline."""
         from evenflow.dds.wire.columns import is_name  # noqa: PLC0415 - Cyclone is loaded where it is used
 
         options = read_options(self.options)
@@ -66,24 +66,24 @@ class DdsSource(DataSource):
         return StructType(list(from_arrow_schema(_visible(_struct(options, None), options))))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Return the reader; it opens nothing until it is asked for an offset."""
+        """Return the reader; it opens nothing until Spark asks for an offset."""
         return DdsReader(read_options(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's signature
-        """Return what writes one batch."""
+        """Return the writer for one batch."""
         from evenflow.spark.dds.sink import BatchToDds  # noqa: PLC0415
 
         return BatchToDds(self.options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802
-        """Return what writes micro-batches."""
+        """Return the writer for micro-batches."""
         from evenflow.spark.dds.sink import StreamToDds  # noqa: PLC0415
 
         return StreamToDds(self.options, schema)
 
 
 class Rows(InputPartition):
-    """Rows of a batch, by where they are."""
+    """A part of a batch's rows, given by their places in the journal."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         super().__init__(None)
@@ -91,7 +91,7 @@ class Rows(InputPartition):
 
 
 class DdsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Is asked by Spark in one process on the driver's machine; copies of it read rows in the executors."""
+    """The stream reader: Spark calls it in one process on the driver's machine, and copies of it read rows in executors."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
@@ -104,7 +104,7 @@ class DdsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         _check_policies(options)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Take what publishers have, until nothing comes any more; on a topic that never pauses, for some seconds."""
+        """Collect rows until none arrive for ``QUIET_S`` seconds, but for at most ``AVAILABLE_S`` seconds."""
         collector = self._started()
         began = time.monotonic()
         while time.monotonic() < min(max(began, collector.arrived_at) + QUIET_S, began + AVAILABLE_S):
@@ -112,16 +112,16 @@ class DdsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             time.sleep(0.05)
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        """Begin with the first row that is here."""
+        """Return the offset of the first row in the journal."""
         return {OFFSET: self._started().segments.first}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's name
-        """Return how far the next batch goes.
+        """Return the end of the next batch.
 
         Raises
         ------
         BadInput
-            What stopped the collector, such as a publisher of another type.
+            The error that stopped the collector, such as a publisher of another type, or a journal that is too short.
         """
         end = self._started().end()
         if end < start[OFFSET]:
@@ -133,13 +133,13 @@ class DdsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {OFFSET: min(end, start[OFFSET] + self._options.max_rows)}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """Return where the rows of a batch are, a task for so many rows."""
+        """Return where the rows of a batch are, one task per ``PER_TASK`` rows."""
         collector = self._started()
         first, last = start[OFFSET], end[OFFSET]
         return [Rows(collector.pieces(at, min(at + PER_TASK, last))) for at in range(first, last, PER_TASK)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Read rows, in an executor."""
+        """Read the rows of a partition in an executor."""
         from evenflow.dds.segments import read_piece  # noqa: PLC0415
 
         assert isinstance(partition, Rows)
@@ -185,7 +185,7 @@ def _struct(options: ReadOptions, schema: StructType | None) -> Any:
 
     if is_name(options.type):
         return load_type(options.type, f"{WHERE}, option type")
-    assert schema is not None  # Spark has parsed what was given inline
+    assert schema is not None  # Spark has parsed the inline schema
     fields = schema.fields[:-1] if options.assign and schema.fields[-1].name == "slice" else schema.fields
     return struct_of(to_arrow_schema(StructType(fields), timezone="UTC"), "Inline", f"{WHERE}, option type")
 
@@ -197,7 +197,7 @@ def _arrow(struct: Any) -> Any:
 
 
 def _visible(struct: Any, options: ReadOptions) -> Any:
-    """Return the columns that Spark sees: of an item without what only publisher and reader need."""
+    """Return the columns that Spark sees: for an item, without the fields that only publisher and reader use."""
     import pyarrow as pa  # noqa: PLC0415
 
     from evenflow.dds.wire.columns import is_item  # noqa: PLC0415

@@ -1,9 +1,9 @@
-"""The control log: append-only, written by the newest driver, read by everyone; who cannot read it must not go on.
+"""The control log: append-only, written by the newest driver, read by every task; a reader that cannot read it stops.
 
-Each append is one file, named for its first entry, that must not be there yet: so of two drivers that append behind the
-same entry one fails, and the log stays one sequence. The file's last line seals it with the number of the next entry.
-A snapshot is the fold up to a version; files that hold only entries before it are pruned. Should an old driver still
-write one of these, it is not read.
+Each append creates one new file, named after its first entry. If two drivers append after the same entry, one of them
+fails, so the log stays one sequence. The last line of a file seals it with the number of the next entry.
+A snapshot holds the routes at a version; files with only earlier entries are then deleted (pruned). If an old driver
+writes such a file again, readers ignore it.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _DIGITS: Final = 12
 
 
 class UnreadableLogError(Exception):
-    """The control log has a hole or a broken file: routing by it could lose or double rows."""
+    """The control log has a gap or a broken file: routing by it could lose or duplicate rows."""
 
     def __init__(self, place: Storage, what: str) -> None:
         super().__init__(f"control log at {place.url}/{FOLDER}: {what}; the query stops before it can do harm")
 
 
 class OvertakenError(Exception):
-    """Another driver has appended behind the same entry; what it wrote must be read first."""
+    """Another driver has appended after the same entry; its entries must be read first."""
 
 
 class ControlLog:
-    """A reader's or a writer's view of the log, kept up to date by reading only what is new.
+    """A reader's or writer's view of the log, which reads only new entries to stay up to date.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class ControlLog:
     empty
         The routes before the first entry.
     driver
-        The writer's number, see :mod:`evenflow.spark.kit.drivers`; a reader has none.
+        The number of the driver that writes, see :mod:`evenflow.spark.kit.drivers`; ``None`` for a reader.
     """
 
     def __init__(self, place: Storage, empty: Routes, driver: int | None = None) -> None:
@@ -51,17 +51,17 @@ class ControlLog:
         self._empty = empty.plain()
         self._driver = driver
         self.routes = Routes.of(self._empty)
-        self._files: dict[int, str] = {}  # first entry → name
+        self._files: dict[int, str] = {}  # first entry → file name
         self._snapshots: list[int] = []
-        self._end: int | None = None  # as the writer knows it
+        self._end: int | None = None  # the log's length, as far as the writer knows
 
     def at(self, version: int) -> Routes:
-        """Return the fold of the first ``version`` entries."""
+        """Return the routes after the first ``version`` entries."""
         if version < self.routes.version:
             self._restart(version)
         try:
             self._forward(version)
-        except UnreadableLogError:  # perhaps only pruned, since this view last looked: then there is a snapshot
+        except UnreadableLogError:  # the entries may have been pruned since the last read: then there is a snapshot
             self._restart(version)
             self._forward(version)
         return self.routes
@@ -74,10 +74,10 @@ class ControlLog:
             raise UnreadableLogError(self._place, str(error)) from None
 
     def length(self) -> int:
-        """Return how many entries there are."""
+        """Return the number of entries."""
         try:
             return self._length()
-        except UnreadableLogError:  # perhaps its last file was pruned before it was read
+        except UnreadableLogError:  # the last file may have been pruned before it was read
             return self._length()
 
     def _length(self) -> int:
@@ -88,7 +88,7 @@ class ControlLog:
         return last + len(self._entries(last))
 
     def first(self) -> int:
-        """Return the first entry that was not pruned."""
+        """Return the number of the first entry that is not pruned."""
         self._list()
         return min(self._files, default=self._pruned())
 
@@ -111,14 +111,14 @@ class ControlLog:
         return found
 
     def append(self, entries: Sequence[Entry]) -> int:
-        """Add entries behind the last one; return the new length.
+        """Append entries; return the new length.
 
         Raises
         ------
         SupersededError
-            When a newer driver has taken over; what was written before counts.
+            When a newer driver has taken over; entries that were written before remain valid.
         OvertakenError
-            When an older driver has appended in its last moment: nothing was written, and the log is longer now.
+            When an older driver has appended just before it noticed this one. Nothing was written; the log is longer now.
         """
         if self._end is None:
             self._end = self.length()
@@ -134,7 +134,7 @@ class ControlLog:
             self._end = None
             self._check()
             raise OvertakenError(f"entry {start} is there already") from None
-        self._check()  # a file that was pruned long ago can be written again, by a driver that slept meanwhile
+        self._check()  # a driver that was suspended for long may have re-created a file that was pruned
         self._files[start] = f"{start:0{_DIGITS}}"
         self._end = end
         if self.routes.version == start:
@@ -146,16 +146,16 @@ class ControlLog:
             drivers.check(self._place, self._driver)
 
     def prune(self, version: int, every: int = 1000) -> None:
-        """Replace the entries before ``version`` by a snapshot, once there are ``every`` of them."""
+        """Replace the entries before ``version`` with a snapshot, if there are at least ``every`` of them."""
         if version - self._pruned() < every:
             return
         self._check()
         self._list()
-        # Where a file begins: no file may lie on both sides of a snapshot.
+        # Round down to the start of a file: no file may contain entries on both sides of a snapshot.
         version = max(border for border in (*self._files, self.length(), 0) if border <= version)
         if version <= self._pruned():
             return
-        fold = ControlLog(self._place, Routes.of(self._empty)).at(version)  # this view may be further on
+        fold = ControlLog(self._place, Routes.of(self._empty)).at(version)  # this view may already be past that version
         body = json.dumps(fold.plain(), separators=(",", ":")).encode()
         self._place.write(f"{FOLDER}/{SNAPSHOT}{version:0{_DIGITS}}", body)
         for name in self._place.names(FOLDER):
@@ -164,11 +164,11 @@ class ControlLog:
         self._list()
 
     def _pruned(self) -> int:
-        """Return the newest snapshot's version, 0 without one."""
+        """Return the version of the newest snapshot, or 0 if there is none."""
         return max(self._snapshots, default=0)
 
     def _position(self, name: str) -> int:
-        """Return the first entry of a file, or a snapshot's version."""
+        """Return the number of a file's first entry, or a snapshot's version."""
         digits = name.removeprefix(SNAPSHOT).partition("-")[0]  # earlier versions wrote FIRST-END, without a seal
         if not digits.isdigit():
             raise UnreadableLogError(self._place, f"file {name} is none of its own")
@@ -187,7 +187,7 @@ class ControlLog:
             self._files[first] = name
 
     def _restart(self, version: int) -> None:
-        """Begin again at the last snapshot that is not newer than ``version``."""
+        """Reset the routes to the last snapshot that is not newer than ``version``."""
         self._list()
         usable = [s for s in self._snapshots if s <= version]
         if not usable:

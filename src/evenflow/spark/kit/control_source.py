@@ -1,7 +1,7 @@
 """The control log as a streaming source: its offset is the log's length, its rows are orders to keys.
 
-Spark asks for the latest offset between two batches, when the batch before is committed and the next one not yet begun.
-Here the log is written, and nowhere else: first what committed batches allow (install, receipt), then new moves.
+Spark asks for the latest offset between two batches: the previous batch is committed, and the next has not begun.
+The log is written only there: first the steps that committed batches allow (install, receipt), then new moves.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Packed = tuple[int, int, int, str, int, None]
 
 
 class Orders(InputPartition):
-    """The orders of one batch, as they go to the keys."""
+    """The orders of one batch, addressed to their keys."""
 
     def __init__(self, rows: Sequence[Packed]) -> None:
         super().__init__(None)
@@ -33,7 +33,7 @@ class Orders(InputPartition):
 
 
 class ControlSource(DataSource):
-    """Registered with Spark under its name; the options ``plane``, ``balancing`` and ``driver`` are JSON."""
+    """The Spark data source of orders; its options ``plane``, ``balancing`` and ``driver`` are JSON."""
 
     @classmethod
     def name(cls) -> str:
@@ -41,11 +41,11 @@ class ControlSource(DataSource):
         return "evenflow_control"
 
     def schema(self) -> str:
-        """Return the shape that cells of rows have as well."""
+        """Return the schema, which is the same as that of packed rows."""
         return PACKED
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Return the reader, which lives as long as the query runs."""
+        """Return the reader, which exists as long as the query runs."""
         fields: dict[str, Any] = json.loads(self.options["plane"])
         plane = Plane(**{**fields, "by": tuple(fields["by"])})
         balancing = Balancing(**json.loads(self.options["balancing"]))
@@ -53,33 +53,33 @@ class ControlSource(DataSource):
 
 
 class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Is asked by Spark in one process on the driver's machine, for the whole run of a query."""
+    """The stream reader, which Spark calls in one process on the driver's machine for the whole run of a query."""
 
     def __init__(self, plane: Plane, balancing: Balancing, driver: int) -> None:
         self._plane = plane
         self._driver = driver
         self._balancing = balancing
         self._clerk: Clerk | None = (
-            None  # Spark copies the reader to other processes: only the one that is asked writes
+            None  # Spark copies the reader to other processes: only the one asked for offsets writes
         )
         self._log: ControlLog | None = None
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Nothing is fixed in advance: sessions under way end within the run, and then the log is quiet."""
+        """Do nothing: sessions in progress finish within the run, and then the log stops growing."""
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        """Begin with an empty log."""
+        """Return the offset of an empty log."""
         return {OFFSET: 0}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's name
-        """Write what is due; everything before ``start`` is committed."""
+        """Append the entries that are due and return the log's length; everything before ``start`` is committed."""
         if self._clerk is None:
             self._clerk = Clerk(self._plane, self._balancing, driver=self._driver)
         return {OFFSET: self._clerk.write(start[OFFSET])}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """Return the orders of a batch, which Spark has written down by now and is about to run."""
-        drivers.check(self._plane.place, self._driver)  # it may have slept since the batch was planned
+        """Return the orders of a batch, whose offsets Spark has already written."""
+        drivers.check(self._plane.place, self._driver)  # it may have been suspended since the batch was planned
         first, last = start[OFFSET], end[OFFSET]
         if self._log is None:
             self._log = self._plane.log()
@@ -88,14 +88,14 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [Orders(rows)] if rows else []
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
-        """Return the orders: they came with the partition."""
+        """Return the orders that the partition carries."""
         assert isinstance(partition, Orders)
         return iter(partition.rows)
 
     def stop(self) -> None:
-        """Close what is open."""
+        """Close the log's writer."""
         if self._clerk is not None:
             self._clerk.close()
 
     def commit(self, end: dict[str, int]) -> None:
-        """Nothing to do: the next call of :meth:`latestOffset` says what is committed."""
+        """Do nothing: the next call of :meth:`latestOffset` tells which offset is committed."""

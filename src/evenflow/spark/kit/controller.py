@@ -1,7 +1,7 @@
-"""The control loop: samples become loads, a policy offers moves, and only what pays is asked for.
+"""The control loop: compute loads from samples, let a policy propose moves, and request only moves that pay off.
 
-It runs between two batches in the control source's process, so that it sees each batch once and needs no lock.
-All it must remember is in the control log or in the samples: after a restart it goes on as before.
+The loop runs between two batches in the control source's process, so it sees each batch once and needs no lock.
+Everything it must remember is in the control log or in the samples, so it continues unchanged after a restart.
 """
 
 from __future__ import annotations
@@ -22,47 +22,47 @@ from evenflow.spark.kit.orders import Wanted
 from evenflow.spark.kit.routes import Routes
 from evenflow.spark.kit.samples import Sample
 
-SHIP_BYTES_PER_S: Final = 50e6  # state written by the giver and read by the taker, a modest disk
-MOVE_S: Final = 0.005  # orders and turns of one move beyond its bytes
-ETA_BATCHES: Final = 2  # a release and an install
-AHEAD: Final = 1.5  # a move acts on the batch after the next, and on the next one when the stream pauses
-COST_MEMORY: Final = 0.1  # weight of the newest batch in what a row costs: that is noisy and seldom changes
+SHIP_BYTES_PER_S: Final = 50e6  # the giver writes the state and the taker reads it, on a modest disk
+MOVE_S: Final = 0.005  # fixed cost of one move (orders and turns), in addition to its bytes
+ETA_BATCHES: Final = 2  # one batch for the release, one for the install
+AHEAD: Final = 1.5  # a move takes effect in the batch after the next, or in the next one if the stream pauses
+COST_MEMORY: Final = 0.1  # weight of the newest batch in the cost per row, which is noisy and rarely changes
 
 
 @dataclass(frozen=True, slots=True)
 class Balancing:
-    """When slices move.
+    """Settings that decide when slices move.
 
     Parameters
     ----------
     policy
         A name of :mod:`evenflow.policies`, or ``module:Class``; ``""`` leaves every slice where it is.
     policies
-        Policies of your own, as ``module:Class``, to which the query may be switched while it runs.
-        Requests come from outside the program, so they can name no other class.
+        Your own policies, as ``module:Class``, that an operator may switch to while the query runs.
+        Requests come from outside the program, so they cannot name any other class.
     load
-        What is balanced: ``cpu`` or ``wall`` seconds, ``rows``; ``auto`` takes CPU unless slices mostly wait.
+        The load to balance: ``cpu`` seconds, ``wall`` seconds or ``rows``; ``auto`` uses CPU unless slices mostly wait.
     alpha, trend
-        Weights of the newest batch in the level of a slice's rows, and of the newest change in their trend.
+        Weight of the newest batch in the smoothed row count of a slice, and of the newest change in its trend.
     tolerance
-        Act only when the busiest lane is this fraction above the lower bound: what is below it is noise.
+        Act only if the busiest lane is more than this fraction above the lower bound; smaller differences are noise.
     every
         Batches with rows between two plans, and before the first one.
     keep_up
-        Do nothing while the busiest lane works less than this share of the time.
+        Do nothing while the busiest lane is busy for less than this share of the time.
     horizon
         Batches within which a plan must pay for itself.
     rest
-        Batches for which a slice that moved stays where it is.
+        Batches for which a slice stays where it is after a move.
     when
-        A further condition over ``busy``, ``gap``, ``max_over_mean``, ``rows`` and ``peak_s``, see
-        :class:`evenflow.measure.Condition`; it must have held for ``for_s`` seconds.
+        An additional condition over ``busy``, ``gap``, ``max_over_mean``, ``rows`` and ``peak_s``, see
+        :class:`evenflow.measure.Condition`. It must hold for ``for_s`` seconds.
     dry_run
-        Plan and record, move nothing.
+        Plan and record, but move nothing.
     hold
-        Batches by which installs are late, so that tests see rows wait.
+        Number of batches by which installs are delayed, so that tests can see rows wait.
     run
-        Directory for ``run.json`` and ``trace.jsonl``; by default inside the checkpoint, if that is on this machine.
+        Directory for ``run.json`` and ``trace.jsonl``; by default inside the checkpoint, if it is on this machine.
     """
 
     policy: str = "least_moves"
@@ -90,26 +90,26 @@ class Balancing:
 
     @property
     def switchable(self) -> frozenset[str]:
-        """The policies that the query may be switched to while it runs."""
+        """Names of the policies that an operator may switch to while the query runs."""
         return frozenset({*policies.NAMES, *self.policies, self.policy} - {""})
 
     def plain(self) -> dict[str, Any]:
-        """Return what JSON can hold."""
+        """Return the settings as a dictionary that JSON can hold."""
         return asdict(self)
 
 
 @dataclass(slots=True)
 class Loads:
-    """What every slice is expected to take: the rows it is about to get, times what a row of it costs.
+    """The expected load of every slice: its expected rows times its cost per row.
 
-    Rows are counted, so their drift is followed at once; costs are timed, so they are averaged over many batches.
+    Row counts are exact, so changes count at once. Costs are noisy timings, so they are averaged over many batches.
     """
 
     slices: int
     alpha: float
     trend: float = 0.0
     rows: TrendedRows = field(init=False)
-    means: dict[str, SmoothedRows] = field(init=False)  # of a batch: rows, CPU and wall seconds
+    means: dict[str, SmoothedRows] = field(init=False)  # per batch: rows, CPU seconds and wall seconds
     state_bytes: NDArray[np.float64] = field(init=False)
     period: Smoothed = field(init=False)
     batches: int = 0
@@ -122,7 +122,7 @@ class Loads:
         self.period = Smoothed(self.alpha)
 
     def take(self, samples: Sequence[Sample]) -> bool:
-        """Take in one batch; say whether it had rows."""
+        """Add the samples of one batch; return whether it had rows."""
         if not sum(sample.rows for sample in samples):
             return False
         new = {name: np.zeros(self.slices) for name in self.means}
@@ -135,7 +135,7 @@ class Loads:
         self.batches += 1
         self.rows.update(new["rows"])
         for name, mean in self.means.items():
-            mean.alpha = max(COST_MEMORY, 1.0 / self.batches)  # a plain mean of the first batches
+            mean.alpha = max(COST_MEMORY, 1.0 / self.batches)  # a plain average over the first batches
             mean.update(new[name])
         at = max(sample.at for sample in samples)
         if self._last is not None:
@@ -153,31 +153,31 @@ class Loads:
 
 
 class Control:
-    """Decides, batch by batch."""
+    """The controller: decides after each batch which slices move."""
 
     def __init__(self, slices: int, balancing: Balancing) -> None:
         self.balancing = balancing
         self.loads = Loads(slices, balancing.alpha, balancing.trend)
-        self._moved_at: dict[int, int] = {}  # slice → how many batches with rows there were
+        self._moved_at: dict[int, int] = {}  # slice → number of batches with rows at its last move
         self._planned_at = 0
         self._held = ConditionTimer(Condition(balancing.when, balancing.for_s)) if balancing.when else None
         self._said = ""
-        self._unknown: set[str] = set()  # policies that were asked for in vain
+        self._unknown: set[str] = set()  # requested policies that this program does not know
         self._cold = True
 
     def observe(self, samples: Sequence[Sample]) -> None:
-        """Take in samples of any number of batches, in order."""
+        """Add the samples of any number of batches, in order."""
         by_batch: dict[int, list[Sample]] = {}
         for sample in samples:
             by_batch.setdefault(sample.batch, []).append(sample)
         for batch in sorted(by_batch):
-            if self._cold:  # fresh workers spend their first batch on imports
+            if self._cold:  # new workers spend their first batch on imports
                 self._cold = not sum(sample.rows for sample in by_batch[batch])
             else:
                 self.loads.take(by_batch[batch])
 
     def decide(self, routes: Routes, now: float) -> tuple[list[Wanted], list[dict[str, Any]]]:
-        """Return the moves to ask for, and the records of what was decided and why."""
+        """Return the moves to request, and trace records that explain the decision."""
         wanted = self._ordered(routes)
         if wanted:
             return wanted, []
@@ -195,10 +195,10 @@ class Control:
         return wanted, told + records
 
     def _policy(self, routes: Routes, now: float) -> tuple[str, list[dict[str, Any]]]:
-        """Return who decides: what an operator asked for, or the program's own policy if the program does not know that.
+        """Return the policy that an operator requested, or the program's own if the program does not know that one.
 
-        The log may name a class that another version of the program used, or that somebody wrote there: importing it
-        would run code that this program did not choose.
+        The log may name a class that another version of the program used, or that someone else wrote there.
+        Importing it would run code that this program did not choose.
         """
         asked = str(routes.settings.get("policy", self.balancing.policy))
         if asked in self.balancing.switchable or asked == self.balancing.policy:
@@ -211,7 +211,7 @@ class Control:
         return own, [{"kind": "refusal", "at": now, "why": why, "name": why}]
 
     def _ordered(self, routes: Routes) -> list[Wanted]:
-        """Return what an operator's orders demand: pinned slices go to their lanes, resting lanes are drained."""
+        """Return the moves that an operator's requests need: pinned slices go to their lanes, resting lanes are drained."""
         moving = routes.moving()
         wanted = [
             (s, lane, "pinned")
@@ -219,7 +219,7 @@ class Control:
             if routes.lane[s] != lane and s not in moving
         ]
         level = np.zeros(routes.lanes)
-        load = self.loads.of(self.balancing.load) + 1e-9  # slices without load are spread as well
+        load = self.loads.of(self.balancing.load) + 1e-9  # never zero, so that slices without load are spread too
         np.add.at(level, routes.lane, load)
         usable = [lane for lane in range(routes.lanes) if lane not in routes.resting]
         leaving = [
@@ -251,7 +251,7 @@ class Control:
         )
 
     def _refused(self, snapshot: Snapshot, routes: Routes, now: float) -> str | None:
-        """Say why nothing needs to be planned."""
+        """Return the reason why no plan is needed, or ``None`` if one is."""
         if len(snapshot.node_ids) < 2:
             return "one lane is in use"
         load = snapshot.node_load()
@@ -276,7 +276,7 @@ class Control:
         return "even enough" if gap <= self.balancing.tolerance else None
 
     def _judged(self, made: Plan, policy: str, now: float) -> tuple[list[Wanted], list[dict[str, Any]]]:
-        """Keep a plan only if it pays within the horizon."""
+        """Return the moves of a plan, or none if its gain within the horizon does not exceed its cost."""
         moved = [int(move.unit) for move in made.moves]
         gain_s = made.peak[0] - made.peak[1]
         shipped = float(self.loads.state_bytes[moved].sum()) if moved else 0.0
@@ -306,7 +306,7 @@ class Control:
         return [(int(m.unit), int(m.taker), why) for m in made.moves], [record]
 
     def _say(self, why: str, now: float, *before: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Record a refusal, once until something else happens."""
+        """Return the records of a refusal, or none if the last refusal gave the same reason."""
         if why == self._said:
             return []
         self._said = why

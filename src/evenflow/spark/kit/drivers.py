@@ -1,6 +1,6 @@
-"""Which driver may write a checkpoint: the newest; an older one that wakes up finds that out and ends.
+"""Driver numbers: only the newest driver may write to a checkpoint; an older one notices this and stops.
 
-Each driver takes the next number when it starts, and looks whether it is still the highest before it writes.
+Each driver takes the next number when it starts. Before it writes, it checks that its number is still the highest.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Final
 from evenflow.spark.kit.storage import Storage
 
 FOLDER: Final = "drivers"
-KEPT: Final = 20  # files of earlier drivers, for people who ask what happened
+KEPT: Final = 20  # number of files of earlier drivers, kept for troubleshooting
 
 
 class SupersededError(Exception):
-    """Another driver was started on the checkpoint of this one."""
+    """A newer driver was started on this driver's checkpoint."""
 
     def __init__(self, place: Storage, number: int, newest: int) -> None:
         super().__init__(
@@ -28,7 +28,7 @@ class SupersededError(Exception):
 
 
 def take_over(place: Storage) -> int:
-    """Become the newest driver of a checkpoint; return its number."""
+    """Register as the newest driver of a checkpoint; return the number."""
     number = max(_numbers(place), default=0) + 1
     about = json.dumps({"host": socket.gethostname(), "process": os.getpid(), "at": time.time()}).encode()
     while True:
@@ -44,7 +44,7 @@ def take_over(place: Storage) -> int:
 
 
 def check(place: Storage, number: int) -> None:
-    """Go on only as the newest driver.
+    """Check that this is still the newest driver.
 
     Raises
     ------
@@ -69,5 +69,5 @@ def _described(place: Storage, number: int) -> str:
         about = json.loads(place.read(_name(number)))
         since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(about["at"]))
         return f"driver {number} (process {about['process']} on {about['host']}, started {since})"
-    except (OSError, ValueError, KeyError, TypeError):  # an even newer one may have cleared it away
+    except (OSError, ValueError, KeyError, TypeError):  # an even newer driver may have deleted it
         return f"driver {number}"

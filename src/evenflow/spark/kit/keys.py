@@ -1,8 +1,8 @@
-"""One int per slice and lane, whose hash falls on that lane: changing a slice's key is what moves it.
+"""Keys: one int per slice and lane that Spark hashes to that lane; a slice moves when its key changes.
 
 Spark puts a row with the int key ``k`` into partition ``pmod(hash(k), lanes)``, and ``hash`` is Murmur3 with seed 42.
-A slice has ``stride`` consecutive ints of its own; its key on a lane is the first of them that falls there.
-So the key alone tells slice and lane, and no table of keys has to be kept.
+Each slice has ``stride`` consecutive ints; its key on a lane is the first of them that Spark hashes to that lane.
+So slice and lane can be computed from the key, and no table of keys is needed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from evenflow.errors import BadInput
 
-PER_LANE: Final = 40  # ints per slice and lane: the chance that a slice misses a lane is below exp(-40)
+PER_LANE: Final = 40  # ints per slice and lane: a slice has no key on a lane with a probability below exp(-40)
 MOST_KEYS: Final = 2**31 - 1
 _SEED: Final = np.uint32(42)
 
@@ -53,10 +53,10 @@ class Keys:
     Parameters
     ----------
     slices, lanes
-        How many there are.
+        Number of slices and lanes.
     begun
-        How many lanes there were when the checkpoint began, if it has grown since: a slice keeps its ints.
-        With a multiple of that number a key that fell on a lane is the first of its slice on the lane it falls on now.
+        The number of lanes when the checkpoint began, if it has grown since; a slice keeps its ints.
+        If the new number is a multiple of the old one, each old key is still the first of its slice on its new lane.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class Keys:
 
     @property
     def stride(self) -> int:
-        """How many ints belong to one slice."""
+        """The number of ints that belong to one slice."""
         return (self.begun or self.lanes) * PER_LANE
 
     def key(self, slice_id: int, lane: int) -> int:
@@ -95,11 +95,11 @@ class Keys:
         return known
 
     def lane_among(self, lanes: int, slice_id: int, lane: int) -> int:
-        """Return the lane that the key of a slice on a lane falls on when there are so many lanes."""
+        """Return the lane to which a slice's key on ``lane`` is hashed if there are ``lanes`` lanes."""
         return int(spark_hash(self.key(slice_id, lane)) % lanes)
 
     def of_lane(self, lane: int) -> int:
-        """Return the key of a lane itself: negative, so that Spark, which sorts, brings it before all slices."""
+        """Return the key of the lane itself; it is negative, so that Spark sorts it before all slices."""
         lanes = spark_hash(-1 - np.arange(self.stride)) % self.lanes
         return -1 - int((lanes == lane).argmax())
 
@@ -108,5 +108,5 @@ class Keys:
         return key // self.stride
 
     def lane_of(self, key: int) -> int:
-        """Return the lane that a key falls on."""
+        """Return the lane to which a key is hashed."""
         return int(spark_hash(key) % self.lanes)

@@ -1,4 +1,4 @@
-"""The driver's writer of the control log: advances sessions as batches commit, and enters the moves that were decided."""
+"""The driver's writer of the control log: advances sessions as batches commit, and appends the moves that were decided."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from evenflow.spark.kit.state_transfer import Ship
 from evenflow.spark.kit.trace_writer import Chronicle, run_directory
 
 POLL_S: Final = 0.1
-MOST_ENTRIES: Final = 10_000  # of one batch; what is above waits for the next
-PATIENCE_S: Final = 2.0  # after which a late install is no longer held back: the stream may have dried up
+MOST_ENTRIES: Final = 10_000  # per batch; the rest waits for the next batch
+PATIENCE_S: Final = 2.0  # maximum delay of an install that is held back: the stream may have no more rows
 
 
 class Clerk:
-    """Writes the log, between batches.
+    """The writer of the control log, which runs between batches.
 
     Parameters
     ----------
     plane
-        Whose log.
+        The plane whose log is written.
     balancing
-        When slices move.
+        The settings that decide when slices move.
     clock
-        Seconds since the epoch.
+        Returns seconds since the epoch.
     driver
-        The number of the driver for which it writes; by default it takes the checkpoint over.
+        The number of the driver that writes; by default a new number, which takes over the checkpoint.
     """
 
     def __init__(
@@ -58,15 +58,15 @@ class Clerk:
         self._control = Control(plane.slices, balancing)
         directory = run_directory(plane, balancing.run)
         self._chronicle = None if directory is None else Chronicle(directory, plane, balancing.plain())
-        self._asked = -1, 0.0  # what was committed when Spark last asked, and when that was
-        self._newest = -1  # the last batch that was sampled
-        self._shipped: dict[int, tuple[int, float]] = {}  # session → newest batch and time when it could be installed
+        self._asked = -1, 0.0  # the committed offset at the last call by Spark, and the time of that call
+        self._newest = -1  # the last batch with samples
+        self._shipped: dict[int, tuple[int, float]] = {}  # session → batch and time since which it can be installed
         self._cleared = False
-        self._refused: set[str] = set()  # requests that were set aside
-        self.cpu_s = 0.0  # what the control loop itself took
+        self._refused: set[str] = set()  # names of rejected requests
+        self.cpu_s = 0.0  # CPU time of the control loop itself
 
     def write(self, committed: int) -> int:
-        """Append what is due when the first ``committed`` entries are; return the log's length.
+        """Append the entries that are due when the first ``committed`` entries are committed; return the log's length.
 
         Raises
         ------
@@ -75,7 +75,7 @@ class Clerk:
         """
         now = self._clock()
         if committed == self._asked[0] and now < self._asked[1] + POLL_S and not self._log.routes.sessions:
-            return self._log.append([])  # Spark asks a hundred times a second when there is nothing to do
+            return self._log.append([])  # an idle Spark calls this a hundred times a second
         self._asked = committed, now
         began = time.thread_time()
         log = self._log
@@ -94,21 +94,21 @@ class Clerk:
         entries += [*asked, *moves(decided[:MOST_ENTRIES], draft, now)]
         try:
             end = log.append(entries)
-        except OvertakenError:  # the driver before us had not yet seen us: read what it wrote, then decide again
+        except OvertakenError:  # the previous driver had not seen us yet: read its entries, then decide again
             return log.append([])
         self._note(records)
-        for name in names:  # after the append: a crash in between finds the request again, and it changes nothing
+        for name in names:  # after the append: a request that is read again after a crash changes nothing
             self._plane.place.delete(f"{requests.FOLDER}/{name}")
         self.cpu_s += time.thread_time() - began
         return end
 
     def close(self) -> None:
-        """Write no more."""
+        """Close the trace."""
         if self._chronicle is not None:
             self._chronicle.close()
 
     def _clear(self, routes: Routes) -> None:
-        """Delete shipped states of sessions that are over: a task of an old driver may have been late with one."""
+        """Delete shipped states of finished sessions: a task of an old driver may have written one late."""
         for name in self._plane.place.names(SHIPPED):
             if name.isdigit() and int(name) < routes.next_session and int(name) not in routes.sessions:
                 self._ship.forget(int(name))
@@ -123,7 +123,7 @@ class Clerk:
                 self._chronicle.sampled(new)
 
     def _advance(self, routes: Routes, committed: int, now: float) -> list[Entry]:
-        """Go on with every session as far as commits allow; what was installed for good needs no file any more."""
+        """Return the entries that advance sessions as far as commits allow; delete states whose install is committed."""
         entries = due(routes, committed, now, lambda session: self._late(session, now))
         for entry in entries:
             if entry.kind == RECEIPT:
@@ -132,12 +132,12 @@ class Clerk:
         return entries
 
     def _late(self, session: int, now: float) -> bool:
-        """Say whether an install is held back, as ``hold`` asks."""
+        """Return whether the setting ``hold`` still delays an install."""
         batch, since = self._shipped.setdefault(session, (self._newest, now))
         return self._newest < batch + self._balancing.hold and now < since + PATIENCE_S
 
     def _requested(self, draft: Routes, now: float) -> tuple[list[Entry], list[str]]:
-        """Turn requests into entries and count them in the draft; what cannot be carried out is set aside."""
+        """Turn requests into entries and apply them to the draft; set aside requests that cannot be carried out."""
         entries: list[Entry] = []
         done = []
         for name in self._plane.place.names(requests.FOLDER):
@@ -145,7 +145,7 @@ class Clerk:
                 continue
             try:
                 request = self._read(name, draft)
-            except FileNotFoundError:  # taken back
+            except FileNotFoundError:  # withdrawn
                 continue
             except BadInput as error:
                 self._refuse(name, str(error), now)
@@ -177,9 +177,9 @@ class Clerk:
         return [entry]
 
     def _refuse(self, name: str, why: str, now: float) -> None:
-        """Set a request aside with its reason, where a person finds it: in the trace, and beside the others."""
+        """Record a rejected request and its reason in the trace and in the folder of refused requests."""
         place = self._plane.place
-        self._refused.add(name)  # should it not be possible to delete it, it is refused once all the same
+        self._refused.add(name)  # refuse it only once, even if its file cannot be deleted
         try:
             held = place.read(f"{requests.FOLDER}/{name}")[: requests.MOST_TEXT].decode(errors="replace")
         except OSError as error:

@@ -1,4 +1,4 @@
-"""A running query as a notebook shows it: its lanes as bars, and its latest moves. Plain HTML, nothing to load."""
+"""HTML of a running query for notebooks: its lanes as bars, and its latest moves. It loads no scripts or styles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SHOWN_MOVES = 10
 
 
 def query_html(name: str, nodes: Sequence[Sequence[Any]], moves: Sequence[Sequence[Any]]) -> str:
-    """Return the tables; rows are those of ``query.nodes()`` and ``query.moves()``."""
+    """Return the tables as HTML; the arguments are the rows of ``query.nodes()`` and ``query.moves()``."""
     used = [row for row in nodes if row[1]]
     highest = max((row[6] for row in nodes), default=0.0)
     mean = sum(row[6] for row in used) / len(used) if used else 0.0

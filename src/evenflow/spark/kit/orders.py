@@ -1,4 +1,4 @@
-"""What the control log tells keys to do, and what may be entered next: pure functions, the same live and in tests."""
+"""Orders to keys from the control log, and the entries to append next: pure functions, used live and in tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from evenflow.spark.kit.keys import Keys
 from evenflow.spark.kit.routes import INSTALL, MOVE, RECEIPT, SETTING, Entry, ImpossibleEntryError, Routes
 
 Wanted = tuple[int, int, str]
-"""A slice, the lane it shall go to, and why."""
+"""A slice, its target lane, and the reason."""
 
 
 class Addressed(NamedTuple):
@@ -20,7 +20,7 @@ class Addressed(NamedTuple):
 
 
 def orders(entries: Iterable[Entry], before: Routes, keys: Keys) -> list[Addressed]:
-    """Return the orders that entries give, when ``before`` is the fold of everything in front of them."""
+    """Return the orders that follow from entries; ``before`` are the routes before the first of them."""
     sessions = {number: (s.slice, s.giver, s.taker) for number, s in before.sessions.items()}
     found = []
     for number, entry in enumerate(entries, before.version):
@@ -41,7 +41,7 @@ def orders(entries: Iterable[Entry], before: Routes, keys: Keys) -> list[Address
 
 
 def due(routes: Routes, committed: int, now: float, late: Callable[[int], bool] = lambda session: False) -> list[Entry]:
-    """Install what was shipped for good and is not ``late``, receipt what was installed for good."""
+    """Return an install for each session whose shipping is committed and not ``late``, a receipt for each committed install."""
     entries = []
     for number, session in routes.sessions.items():
         if session.installed_at is None:
@@ -53,7 +53,7 @@ def due(routes: Routes, committed: int, now: float, late: Callable[[int], bool] 
 
 
 def moves(wanted: Sequence[Wanted], draft: Routes, now: float) -> list[Entry]:
-    """Return the entries that move slices, and count them in the draft: a slice under way, or there already, stays."""
+    """Return the entries that move slices, and apply them to the draft; skip slices that are moving or already there."""
     entries = []
     moving = set(draft.moving())
     for slice_id, taker, why in wanted:
@@ -70,7 +70,7 @@ RELEASE, EXPECT = f"{MOVE}: release", f"{MOVE}: expect"
 
 
 class Order(NamedTuple):
-    """What the control log tells one key; ``number`` is its place in the log."""
+    """An instruction of the control log to one key; ``number`` is its position in the log."""
 
     number: int
     what: str
@@ -78,8 +78,8 @@ class Order(NamedTuple):
 
 
 PACKED: Final = "k int, part int, number long, what string, session long, cell binary"
-"""A cell of rows, or an order of the control log: the shape both have on their way to a slice.
+"""The schema of both packed rows (cells) and orders of the control log on their way to a slice.
 
-``part`` and ``number`` put cells into the order of the source: a shuffle keeps none.
-``session`` is an order's session, and a cell's batch.
+``part`` and ``number`` restore the order of the source, because a shuffle does not keep it.
+``session`` holds the session of an order, and the batch of a cell.
 """

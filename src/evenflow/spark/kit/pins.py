@@ -1,4 +1,4 @@
-"""Files that appear whole: a batch's pin, and the numbered files of a folder that Spark streams."""
+"""Files that appear complete or not at all: the pin of a batch, and the numbered files of a folder that Spark streams."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-FIRST_FILE = 1_700_000_000  # the time that file 0 carries
+FIRST_FILE = 1_700_000_000  # modification time of file 0, in seconds since the epoch
 
 
 def pinned(file: Path, make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what a file says; if there is none, write it first. A batch that is run again finds the same."""
+    """Return a file's content; write the file first if it does not exist, so that a rerun batch reads the same content."""
     if not file.exists():
         write_whole(file, make())
     found: dict[str, Any] = json.loads(file.read_text())
@@ -23,7 +23,7 @@ def pinned(file: Path, make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def write_whole(file: Path, record: Mapping[str, Any]) -> None:
-    """Write a record as JSON; a reader finds the whole file, or the one before it."""
+    """Write a record as JSON; a reader sees the complete new file or the previous one."""
     file.parent.mkdir(parents=True, exist_ok=True)
     hidden = file.with_suffix(".new")
     hidden.write_text(json.dumps(record))
@@ -33,7 +33,8 @@ def write_whole(file: Path, record: Mapping[str, Any]) -> None:
 def write_numbered(folder: Path, number: int, table: pa.Table) -> None:
     """Write one file of a stream.
 
-    Spark reads files in the order of their times, and two that are written quickly may share one; so the number is the time.
+    Spark reads files in the order of their modification times, and two files written in quick succession may have
+    the same time. So the modification time is set from the number.
     """
     folder.mkdir(parents=True, exist_ok=True)
     hidden = folder / f".{number:05}"

@@ -1,4 +1,4 @@
-"""What a plane is: fixed with its checkpoint, known to driver and executors, checked when a query starts again."""
+"""The description of a plane: fixed with its checkpoint, shared by driver and executors, checked at every restart."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from evenflow.spark.kit.storage import Storage
 FILE: Final = "plane.json"
 FOLDER: Final = "evenflow"  # inside the checkpoint
 SHAPE: Final = ("slices", "lanes", "used")
-ENTERED: Final = (LOG, "requests")  # folders that speak of slices and lanes
+ENTERED: Final = (LOG, "requests")  # folders whose files refer to slices and lanes
 _ZONE: Final = re.compile(r"tz=[^\],]+")
-OFFSET: Final = "evenflow"  # the control source's offset: how many entries of the log are read
+OFFSET: Final = "evenflow"  # the control source's offset: the number of log entries read
 
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """What cannot change while a checkpoint lives.
+    """The settings that cannot change during the life of a checkpoint.
 
     Parameters
     ----------
@@ -33,15 +33,15 @@ class Plane:
         The query's checkpoint, as a URL.
     slices, lanes, used
         How many slices and lanes there are, and how many lanes own slices at the beginning.
-        ``used`` may be 0 until the plane is settled: all lanes, or as many as the checkpoint began with.
+        ``used`` may be 0 until the plane is settled; it then means all lanes, or the number the checkpoint began with.
     by, assign, nulls
         How a row finds its slice, see :class:`evenflow.spark.slices.assign.Assign`.
     schema, output
-        The stream's and the output's columns, to refuse a change with a sentence.
+        The columns of the stream and of the output, to reject a change with a clear message.
     kind
-        What the slices keep: the state of ``process``, of ``process_each``, or none for ``map``.
+        The kind of state the slices keep: that of ``process``, that of ``process_each``, or none for ``map``.
     begun
-        How many lanes the checkpoint began with, if it has grown since, see :mod:`evenflow.spark.slices.grow`.
+        The number of lanes the checkpoint began with, if it has grown since; see :mod:`evenflow.spark.slices.grow`.
     """
 
     checkpoint: str
@@ -75,7 +75,7 @@ class Plane:
         return ControlLog(self.place, self.empty_routes())
 
     def settle(self) -> Plane:
-        """Write down what this plane is, or refuse to go on with another one; return it as the checkpoint knows it.
+        """Write this plane to the checkpoint, or reject it if it differs from the stored one; return the agreed plane.
 
         Raises
         ------
@@ -89,7 +89,7 @@ class Plane:
         except (FileNotFoundError, BadInput):
             known = {}
         if known and any(known[name] != fields[name] for name in SHAPE):
-            # A start that came to nothing: what was entered speaks of slices and lanes that there will not be.
+            # An earlier start failed: its entries refer to slices and lanes that will not exist.
             for folder in ENTERED:
                 for name in self.place.names(folder):
                     self.place.delete(f"{folder}/{name}")
@@ -98,15 +98,15 @@ class Plane:
         return agreed
 
     def agreed(self) -> Plane:
-        """Return this plane as the checkpoint knows it, and write nothing.
+        """Return this plane, completed from the checkpoint, without writing anything.
 
-        Until Spark has planned a batch nothing is fixed: a start that failed leaves nothing to agree with.
+        Nothing is fixed until Spark has planned a batch, so a failed start does not restrict the next one.
 
         Raises
         ------
         BadInput
-            When the checkpoint was begun with other columns, slices, lanes, another assignment or kind of state,
-            or when what it holds cannot be read.
+            When the checkpoint began with other columns, slices or lanes, or another assignment or kind of state,
+            or when its content cannot be read.
         """
         if not self._planned():
             return replace(self, used=self.used or self.lanes)
@@ -128,7 +128,7 @@ class Plane:
         return agreed
 
     def confirm(self) -> None:
-        """Look once more, as the newest driver: one that started in the same moment may have settled another plane.
+        """Check the checkpoint again as the newest driver: another driver may have settled another plane meanwhile.
 
         Raises
         ------
@@ -146,17 +146,17 @@ class Plane:
                 raise BadInput(given, f"{known[name]!r}, which another driver has just settled", self.checkpoint)
 
     def plain(self) -> dict[str, Any]:
-        """Return what is written down."""
+        """Return the fields that are stored in the checkpoint."""
         fields = {name: value for name, value in asdict(self).items() if name != "checkpoint"}
         return {**fields, "by": list(self.by)}
 
     def _planned(self) -> bool:
-        """Say whether Spark has planned a batch on this checkpoint."""
+        """Return whether Spark has planned a batch on this checkpoint."""
         return any(name.isdigit() for name in Storage(self.checkpoint).names("offsets"))
 
 
 def known_fields(place: Storage) -> dict[str, Any]:
-    """Return what a plane's directory says the plane is; :class:`FileNotFoundError` if it says nothing."""
+    """Return the stored description of a plane; raise :class:`FileNotFoundError` if there is none."""
     content = place.read(FILE)
     fields: Any = None
     fault = "describes no plane"
@@ -170,10 +170,10 @@ def known_fields(place: Storage) -> dict[str, Any]:
 
 
 def _may_follow(name: str, before: Any, now: Any) -> bool:
-    """Say whether a checkpoint that has one value can go on with another.
+    """Return whether a checkpoint with one value of a setting can continue with another.
 
-    As long as a null key was refused, no slice holds anything of null keys: they may go anywhere from now on.
-    A zone in the output is how timestamps are shown, not what they are; it came from the session once.
+    If null keys were refused so far, no slice holds state of null keys, so they may go to any slice from now on.
+    A time zone in the output only affects how timestamps are shown. Earlier versions took it from the session.
     """
     if name == "nulls" and before == "refuse":
         return True
@@ -184,25 +184,25 @@ def _may_follow(name: str, before: Any, now: Any) -> bool:
 
 @lru_cache(maxsize=8)
 def keys_of(slices: int, lanes: int, begun: int = 0) -> Keys:
-    """Return the keys, which remember what they computed."""
+    """Return the shared ``Keys`` object, which caches the keys it has computed."""
     return Keys(slices, lanes, begun)
 
 
 @lru_cache(maxsize=8)
 def homes(plane: Plane) -> tuple[int, ...]:
-    """Return the lane that owns each slice from the beginning."""
+    """Return the lane that owns each slice at the beginning."""
     return tuple(plane.empty_routes().lane)
 
 
 class UnreadableOffsetError(Exception):
-    """A task cannot tell which routes its batch is pinned to."""
+    """A task cannot find out which routes its batch is pinned to."""
 
 
 def control_offset(checkpoint: Storage, batch: int) -> int:
-    """Return how many entries of the control log a batch ended with, as Spark itself wrote down before it ran.
+    """Return the control log's offset at the end of a batch, from the file that Spark wrote before the batch ran.
 
-    Spark fixes ``offsets/<batch>`` before the batch runs and keeps it when the batch runs again:
-    so every attempt of a batch sees the same routes, and an append sink gets the same rows.
+    Spark writes ``offsets/<batch>`` before the batch runs and keeps it when the batch runs again.
+    So every attempt of a batch sees the same routes, and an append sink gets the same rows.
     """
     if batch < 0:
         return 0
@@ -220,7 +220,7 @@ def control_offset(checkpoint: Storage, batch: int) -> int:
 
 
 def batch_stamped(checkpoint: Storage, millis: int) -> int:
-    """Return the batch that Spark stamped with this time, which is in its offset file too and stays when it runs again."""
+    """Return the batch with this timestamp; Spark stores it in the batch's offset file and keeps it across reruns."""
     numbers = sorted(int(name) for name in checkpoint.names("offsets") if name.isdigit())
     for batch in reversed(numbers[-3:]):
         about = checkpoint.read(f"offsets/{batch}").split(b"\n")[1]

@@ -1,4 +1,4 @@
-"""A running balanced query: Spark's own handle, and what an operator may ask of its slices."""
+"""A running balanced query: Spark's own handle, plus the operator's methods to inspect and move slices."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ SAMPLES: Final = (
 
 
 class BalancedQuery:
-    """Everything that Spark's ``StreamingQuery`` has, and the operator's verbs.
+    """A streaming query with all methods of Spark's ``StreamingQuery`` and the operator's methods.
 
-    A verb is a request: it is carried out between two batches, and survives a restart.
+    ``move``, ``drain``, ``pin`` and the others write a request.
+    It is carried out between two batches and survives a restart.
     """
 
     def __init__(
@@ -45,10 +46,10 @@ class BalancedQuery:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._query, name)
 
-    # -- how it ended: whatever an old driver stumbled over first, what matters is that it is no longer the newest ------
+    # -- how it ended: if a newer driver has taken over, report that, whatever error the old driver met first -----------
 
     def exception(self) -> Exception | None:
-        """Return what ended the query: Spark's error, or that a newer driver has taken over its checkpoint."""
+        """Return the error that ended the query: Spark's, or ``SupersededError`` if a newer driver has taken over."""
         error: Exception | None = self._query.exception()
         if error is not None:
             try:
@@ -58,13 +59,13 @@ class BalancedQuery:
         return error
 
     def awaitTermination(self, timeout: int | None = None) -> bool | None:  # noqa: N802 - Spark's name
-        """Wait for the end, as Spark's own does."""
+        """Wait until the query ends, like Spark's method."""
         with self._ended():
             ended: bool | None = self._query.awaitTermination(timeout)
         return ended
 
     def processAllAvailable(self) -> None:  # noqa: N802 - Spark's name
-        """Wait until all that is there is processed, as Spark's own does."""
+        """Wait until all available input is processed, like Spark's method."""
         with self._ended():
             self._query.processAllAvailable()
 
@@ -76,15 +77,15 @@ class BalancedQuery:
             drivers.check(self._plane.place, self._driver)
             raise
 
-    # -- what is -------------------------------------------------------------------------------
+    # -- inspecting ----------------------------------------------------------------------------
 
     def routes(self) -> Routes:
-        """Return where every slice is by now, and which are on their way."""
+        """Return the current lane of every slice, and the slices that are moving."""
         log = self._plane.log()
         return log.at(log.length())
 
     def nodes(self) -> DataFrame:
-        """Return the lanes: how many slices each owns, and what its last batch took."""
+        """Return one row per lane: the number of its slices, and the rows and seconds of its last batch."""
         return self._spark.createDataFrame(self._nodes(), NODES)
 
     def _nodes(self) -> list[tuple[Any, ...]]:
@@ -109,7 +110,7 @@ class BalancedQuery:
         return rows
 
     def moves(self) -> DataFrame:
-        """Return the moves that the log still holds, the oldest first; the trace has all of them."""
+        """Return the moves that are still in the log, oldest first; the trace has all moves."""
         return self._spark.createDataFrame(self._moves(), MOVES)
 
     def _moves(self) -> list[tuple[Any, ...]]:
@@ -121,11 +122,11 @@ class BalancedQuery:
         ]
 
     def _repr_html_(self) -> str:
-        """Show the lanes and the latest moves in a notebook."""
+        """Return the lanes and the latest moves as HTML, for a notebook."""
         return query_html(self._query.name or "balanced query", self._nodes(), self._moves())
 
     def samples(self) -> DataFrame:
-        """Return what the last batches took, by lane and slice."""
+        """Return rows, seconds and state size of the last batches, by lane and slice."""
         rows = [
             (s.batch, s.lane, n, c.rows, c.cpu_s, c.wall_s, c.state_bytes, c.held_rows)
             for s in Samples(self._plane.place).new()
@@ -133,18 +134,18 @@ class BalancedQuery:
         ]
         return self._spark.createDataFrame(rows, SAMPLES)
 
-    # -- what shall be -------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------
 
     def move(self, moves: Mapping[int, int], why: str = "asked for") -> None:
-        """Move slices to lanes; one that is under way is passed over."""
+        """Move slices to lanes; a slice that is already moving is skipped."""
         self._ask({"what": requests.MOVE, "moves": [[s, lane, why] for s, lane in moves.items()]})
 
     def drain(self, lane: int) -> None:
-        """Let a lane rest: its slices go to the others."""
+        """Take a lane out of use; its slices move to the other lanes."""
         self._ask({"what": "rest", "value": [lane]})
 
     def add(self, lanes: int = 1) -> list[int]:
-        """Take further lanes into use, the lowest that rest; return which."""
+        """Put unused lanes into use, lowest numbers first; return their numbers."""
         resting = sorted(self.routes().resting)
         if not 1 <= lanes <= len(resting):
             allowed = f"1 to {len(resting)}: {self._plane.lanes} lanes were fixed with the checkpoint"
@@ -161,21 +162,21 @@ class BalancedQuery:
         self._ask({"what": "unpin", "value": slice})
 
     def use_policy(self, name: str) -> None:
-        """Decide by another policy from now on: a built-in one, or one that ``Balancing`` names."""
+        """Switch to another policy: a built-in one, or one named in ``Balancing``."""
         self._ask({"what": "policy", "value": name})
 
     def pause_balancing(self) -> None:
-        """Plan nothing until :meth:`resume_balancing`; orders are still carried out."""
+        """Stop planning until :meth:`resume_balancing`; requests are still carried out."""
         self._ask({"what": "paused", "value": True})
 
     def resume_balancing(self) -> None:
-        """Plan again."""
+        """Start planning again."""
         self._ask({"what": "paused", "value": False})
 
     def _ask(self, request: dict[str, Any]) -> None:
         plane = self._plane
         resting = self.routes().resting if request["what"] == "rest" else ()
         requests.checked(request, requests.Askable(plane.slices, plane.lanes, self._policies, resting))
-        # Named for the moment: requests are carried out in the order in which they were made.
+        # The name begins with the time, because requests are carried out in the order of their names.
         name = f"{time.time_ns():020}-{uuid.uuid4().hex[:8]}"
         plane.place.write(f"{requests.FOLDER}/{name}", json.dumps(request).encode())

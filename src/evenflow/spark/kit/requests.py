@@ -1,4 +1,4 @@
-"""What may be asked of a running query: checked by one function where a request is made and where it is read."""
+"""Requests to a running query: one function checks them, both when they are made and when they are read."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, Final
 from evenflow.errors import BadInput, nearest
 
 FOLDER: Final = "requests"
-REFUSED: Final = "requests/refused"  # what was set aside, each with its reason
+REFUSED: Final = "requests/refused"  # rejected requests, each with its reason
 MOST_BYTES: Final = 16 << 20
-MOST_TEXT: Final = 1000  # characters of a reason or a name
+MOST_TEXT: Final = 1000  # characters in a reason or a name
 
 WHERE: Final = "request"
 MOVE: Final = "move"
@@ -20,16 +20,16 @@ MOVE: Final = "move"
 
 @dataclass(frozen=True, slots=True)
 class Askable:
-    """What a query has, as far as it is known to the one who asks.
+    """The limits that requests are checked against, as far as the caller knows them.
 
     Parameters
     ----------
     slices, lanes
-        How many there are; ``None`` for any number.
+        Number of slices and lanes; ``None`` for any number.
     policies
-        Names that it may be switched to; ``None`` for any.
+        Policies that the query may be switched to; ``None`` for any.
     resting
-        Lanes that own nothing.
+        Lanes that are out of use.
     """
 
     slices: int | None = None
@@ -39,12 +39,12 @@ class Askable:
 
 
 def parsed(content: bytes, askable: Askable) -> dict[str, Any]:
-    """Return the request that a file holds.
+    """Parse and check the content of a request file; return the request.
 
     Raises
     ------
     BadInput
-        When it holds none that can be carried out.
+        When the content is not a request that can be carried out.
     """
     try:
         request = json.loads(content.decode())
@@ -56,12 +56,12 @@ def parsed(content: bytes, askable: Askable) -> dict[str, Any]:
 
 
 def checked(request: Any, askable: Askable) -> dict[str, Any]:
-    """Return a request if it can be carried out.
+    """Check a request; return it if it can be carried out.
 
     Raises
     ------
     BadInput
-        For an unknown kind or field, a value of the wrong type, a slice, lane or policy that there is not.
+        For an unknown kind or field, a value of the wrong type, or a slice, lane or policy that does not exist.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def checked(request: Any, askable: Askable) -> dict[str, Any]:
 
 
 def fault_of(name: str, value: Any, slices: int, lanes: int) -> str | None:
-    """Say why an entry of the log cannot be a setting of a query with so many slices and lanes; ``None`` if it can."""
+    """Return why a log entry is not a valid setting for this number of slices and lanes, or ``None`` if it is."""
     if name == MOVE:
         return f"'{MOVE}' is not a setting"
     try:
@@ -100,7 +100,7 @@ def fault_of(name: str, value: Any, slices: int, lanes: int) -> str | None:
 
 
 def _number(value: Any, count: int | None, where: str) -> None:
-    if type(value) is not int or value < 0 or (count is not None and value >= count):  # true is not a number
+    if type(value) is not int or value < 0 or (count is not None and value >= count):  # a bool is not a number
         raise BadInput(_short(value), "a whole number" if count is None else f"0 to {count - 1}", where)
 
 
@@ -161,10 +161,10 @@ def _paused(value: Any, _: Askable, where: str) -> None:
 
 
 def _short(value: Any) -> str:
-    """Return a value as a person may read it, whatever its size."""
+    """Return a value as readable text of at most 80 characters."""
     try:
-        text = ascii(value)  # a text may hold what no terminal can show
-    except (ValueError, RecursionError):  # an integer of thousands of digits, a list in a list in a list
+        text = ascii(value)  # a text may hold characters that a terminal cannot show
+    except (ValueError, RecursionError):  # an integer of thousands of digits, or deeply nested lists
         return f"a {type(value).__name__}"
     return text if len(text) <= 80 else f"{text[:79]}…"
 

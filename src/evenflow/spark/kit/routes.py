@@ -1,4 +1,4 @@
-"""Where each slice's rows go: a fold of the control log, the same for everyone who folds the same entries."""
+"""The routes, which say where each slice's rows go; every process that applies the same log entries gets the same routes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 from evenflow.spark.kit.keys import Ints, Keys
 from evenflow.spark.kit.requests import fault_of
 
-MOVE: Final = "move"  # the giver ships at the end of this batch; from the next batch on rows go to the taker
-INSTALL: Final = "install"  # the giver's shipping is committed: the taker takes over
-RECEIPT: Final = "receipt"  # the taker's installing is committed: the giver forgets
-SETTING: Final = "setting"  # what an operator asked for
+MOVE: Final = "move"  # the giver ships the state at the end of this batch; rows go to the taker from the next batch on
+INSTALL: Final = "install"  # the giver's batch is committed: the taker installs the state
+RECEIPT: Final = "receipt"  # the taker's batch is committed: the giver deletes its state
+SETTING: Final = "setting"  # a request by an operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Entry:
 
 
 class ImpossibleEntryError(ValueError):
-    """A session cannot take this step."""
+    """A log entry that its session cannot follow."""
 
     def __init__(self, number: int, entry: Entry) -> None:
         words = f"session {entry.session!r}, slice {entry.slice!r} from {entry.giver!r} to {entry.taker!r}"
@@ -47,7 +47,7 @@ class ImpossibleEntryError(ValueError):
 
 @dataclass(slots=True)
 class Session:
-    """A slice on its way; the numbers are positions in the log."""
+    """A move of one slice in progress; ``moved_at`` and ``installed_at`` are positions in the log."""
 
     slice: int
     giver: int
@@ -60,14 +60,14 @@ class Session:
 
 @dataclass(slots=True)
 class Routes:
-    """The log folded up to ``version`` entries.
+    """The state of all routes after the first ``version`` log entries.
 
     Parameters
     ----------
     slices, lanes
-        How many there are.
+        Number of slices and lanes.
     used
-        Lanes that own slices at the beginning; the others wait to be added.
+        Number of lanes that own slices at the beginning; the others can be added later.
     """
 
     slices: int
@@ -77,10 +77,10 @@ class Routes:
     lane: list[int] = field(default_factory=list)
     sessions: dict[int, Session] = field(default_factory=dict)
     next_session: int = 0
-    resting: set[int] = field(default_factory=set)  # lanes that shall own nothing
-    pinned: dict[int, int] = field(default_factory=dict)  # slice → the lane it shall stay on
+    resting: set[int] = field(default_factory=set)  # lanes that must not own slices
+    pinned: dict[int, int] = field(default_factory=dict)  # slice → the lane it must stay on
     settings: dict[str, Any] = field(default_factory=dict)
-    begun: int = 0  # lanes at the beginning, if there are more now
+    begun: int = 0  # number of lanes at the beginning, if there are more now
 
     def __post_init__(self) -> None:
         if not self.lane:
@@ -88,17 +88,17 @@ class Routes:
             self.resting = {lane for lane in range(self.lanes) if lane % (self.begun or self.lanes) >= self.used}
 
     def home(self, slice_id: int) -> int:
-        """Return the lane that owns a slice from the beginning."""
+        """Return the lane that owns a slice at the beginning."""
         lane = slice_id % self.used
         return Keys(self.slices, self.begun).lane_among(self.lanes, slice_id, lane) if self.begun else lane
 
     def apply(self, entries: Iterable[Entry]) -> Routes:
-        """Fold further entries; a setting that cannot be is passed over, see :meth:`fault_of`.
+        """Apply further entries; invalid settings are skipped, see :meth:`fault_of`.
 
         Raises
         ------
         ImpossibleEntryError
-            For a step of a session that cannot be: whoever went on would lose or double rows.
+            For an impossible step of a session: continuing would lose or duplicate rows.
         """
         for entry in entries:
             if entry.kind == SETTING:
@@ -120,7 +120,7 @@ class Routes:
         return self
 
     def fault_of(self, entry: Entry) -> str | None:
-        """Say why a setting is passed over: a log may hold what an operator asked for before requests were checked."""
+        """Return why a setting is skipped, or ``None``: an old log may hold requests from before they were checked."""
         return fault_of(entry.name, entry.value, self.slices, self.lanes)
 
     def _possible(self, entry: Entry) -> bool:
@@ -148,20 +148,20 @@ class Routes:
             self.settings[name] = value
 
     def moving(self) -> dict[int, Session]:
-        """Return the sessions under way by slice."""
+        """Return the sessions in progress, by slice."""
         return {session.slice: session for session in self.sessions.values()}
 
     def keys(self, keys: Keys) -> Ints:
-        """Return every slice's key."""
+        """Return the current key of every slice."""
         return np.fromiter((keys.key(s, lane) for s, lane in enumerate(self.lane)), np.int32, self.slices)
 
     def plain(self) -> dict[str, Any]:
-        """Return what JSON can hold, for a snapshot."""
+        """Return the routes as a dictionary that JSON can hold, for a snapshot."""
         return {**asdict(self), "resting": sorted(self.resting)}
 
     @staticmethod
     def of(fields: Mapping[str, Any]) -> Routes:
-        """Build routes from a snapshot, sharing nothing with it."""
+        """Build routes from a snapshot; copy everything that can change."""
         slices, lanes = fields["slices"], fields["lanes"]
         return Routes(
             **{
@@ -169,7 +169,7 @@ class Routes:
                 "lane": list(fields["lane"]),
                 "settings": dict(fields["settings"]),
                 "sessions": {int(n): Session(**s) for n, s in fields["sessions"].items()},
-                # As in the fold: a snapshot may be of a time before requests were checked.
+                # As in apply(): an old snapshot may hold requests from before they were checked.
                 "resting": {lane for lane in fields["resting"] if fault_of("use", [lane], slices, lanes) is None},
                 "pinned": {
                     int(s): lane

@@ -1,4 +1,4 @@
-"""What each lane measured of its slices in each batch: one small file per task, read between batches and soon deleted."""
+"""Measurements of each lane and its slices per batch: one small file per task, read between batches and deleted soon after."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One lane in one batch; ``slices`` has what each slice's turn took.
+    """The measurements of one lane in one batch; ``slices`` has the cost of each slice's turn.
 
-    ``cpu_s`` and ``wall_s`` are the whole task's in the Python worker: Spark's own task metrics do not see Python's CPU.
+    ``cpu_s`` and ``wall_s`` cover the whole task in the Python worker: Spark's task metrics do not include Python's CPU time.
     """
 
     batch: int
@@ -40,9 +40,9 @@ class Sample:
 
 
 class Meter:
-    """Gathers a task's costs and writes them down when the task ends.
+    """Collects a task's costs and writes them when the task ends.
 
-    The file is named for batch and lane: a task that runs again replaces what its first attempt wrote.
+    The file is named after batch and lane, so a task that runs again replaces the file of its first attempt.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Meter:
         self._costs: dict[int, Cost] = {}
 
     def add(self, slice_id: int, cost: Cost) -> None:
-        """Take in one turn: a slice has one per lane and batch."""
+        """Record the cost of a slice's turn; a slice has one turn per lane and batch."""
         self._costs[slice_id] = cost
 
     def write(self, place: Storage, batch: int, lane: int) -> None:
@@ -69,18 +69,18 @@ class Meter:
             slices=self._costs,
         )
         content = json.dumps(asdict(sample), separators=(",", ":")).encode()
-        place.write(f"{FOLDER}/{batch:012}-{lane:06}", content, lasting=False)  # the next batch is measured again
+        place.write(f"{FOLDER}/{batch:012}-{lane:06}", content, lasting=False)  # a sample may be lost
 
 
 class Samples:
-    """Reads samples, each once, and deletes old ones."""
+    """Reads each sample once and deletes old ones."""
 
     def __init__(self, place: Storage) -> None:
         self._place = place
         self._read_up_to = -1
 
     def new(self) -> list[Sample]:
-        """Return the samples of batches that were not read yet, in order."""
+        """Return the samples of batches that have not been read yet, in order."""
         batches = {name: int(known[1]) for name in self._place.names(FOLDER) if (known := _NAME.fullmatch(name))}
         newest = max(batches.values(), default=-1)
         found = []
@@ -94,11 +94,11 @@ class Samples:
         return found
 
     def _one(self, name: str) -> Sample | None:
-        """Return a sample, or ``None`` for one that is broken or gone: it only steers, so the stream goes on without it."""
+        """Return a sample, or ``None`` if it is broken or deleted: balancing can do without it."""
         try:
             fields = json.loads(self._place.read(f"{FOLDER}/{name}"))
             return Sample(**{**fields, "slices": {int(s): Cost(**cost) for s, cost in fields["slices"].items()}})
-        except FileNotFoundError:  # deleted by the control loop, while an operator's call reads
+        except FileNotFoundError:  # deleted by the control loop while an operator's call reads it
             return None
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             _log.warning("%s/%s/%s cannot be read and is passed over: %s", self._place.url, FOLDER, name, error)
@@ -107,7 +107,7 @@ class Samples:
 
 @dataclass(slots=True)
 class Cost:
-    """What a turn took."""
+    """The cost of one turn."""
 
     rows: int = 0
     cpu_s: float = 0.0
@@ -118,7 +118,7 @@ class Cost:
 
 @contextmanager
 def stopwatch(cost: Cost) -> Iterator[Cost]:
-    """Add the CPU and wall seconds of a block to a cost."""
+    """Add the CPU and wall seconds of a ``with`` block to a cost."""
     wall, cpu = time.perf_counter(), time.process_time()
     yield cost
     cost.wall_s += time.perf_counter() - wall

@@ -1,7 +1,7 @@
-"""State on its way from giver to taker: one sealed file per session, whole or absent, deleted when the taker has committed.
+"""Transfer of state from giver to taker: one sealed file per session, written atomically, deleted after the taker's commit.
 
-The seal is the file's first line: session, slice, length and checksum of the state behind it.
-A taker installs nothing whose seal is not exactly the one that it expects.
+The seal is the file's first line: session, slice, length and checksum of the state that follows.
+A taker installs a state only if its seal is exactly the expected one.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _SEAL: Final = re.compile(rb"evenflow state 1: session (\d+), slice (\d+), (\d+)
 
 
 class CargoError(Exception):
-    """A slice's shipped state is missing, or is not the one that its giver shipped."""
+    """The shipped state of a slice is missing, or differs from what the giver shipped."""
 
 
 def seal_of(session: int, slice_id: int, state: bytes) -> bytes:
-    """Return the line that stands before a state.
+    """Return the seal of a state, which is the first line of its file.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def sealed(session: int, slice_id: int, state: bytes) -> bytes:
 
 
 def unsealed(content: bytes, session: int, slice_id: int, where: str) -> bytes:
-    """Return the state behind a seal; ``where`` names the file in the sentence that refuses any other."""
+    """Check the seal and return the state; ``where`` names the file in the error message."""
     seal, end, state = content.partition(b"\n")
     if seal + end != seal_of(session, slice_id, state):
         raise CargoError(
@@ -49,7 +49,7 @@ def unsealed(content: bytes, session: int, slice_id: int, where: str) -> bytes:
 
 
 def _fault(seal: bytes, state: bytes, session: int, slice_id: int) -> str:
-    """Say what is wrong with a file whose seal is not the expected one."""
+    """Return what is wrong with a file whose seal is not the expected one."""
     if not seal and not state:
         return "is empty"
     read = _SEAL.fullmatch(seal)
@@ -66,16 +66,16 @@ def _fault(seal: bytes, state: bytes, session: int, slice_id: int) -> str:
 
 
 class Ship:
-    """Where shipped states are.
+    """The storage of shipped states.
 
-    A batch that runs again ships again, and the file is replaced: the taker reads it only after the batch is committed.
+    A batch that runs again replaces the file. This is safe, because the taker reads it only after the batch is committed.
     """
 
     def __init__(self, place: Storage) -> None:
         self._place = place
 
     def send(self, session: int, slice_id: int, state: bytes) -> None:
-        """Put a state where the taker finds it."""
+        """Write a state for the taker."""
         self._place.write(_name(session), sealed(session, slice_id, state))
 
     def receive(self, session: int, slice_id: int) -> bytes:
@@ -91,7 +91,7 @@ class Ship:
         return unsealed(content, session, slice_id, where)
 
     def forget(self, session: int) -> None:
-        """Delete a state that has been installed for good."""
+        """Delete a state after its install is committed."""
         self._place.delete(_name(session))
 
 

@@ -1,4 +1,4 @@
-"""A directory that driver and executors share, on the checkpoint's filesystem; every file appears whole or not at all."""
+"""A directory on the checkpoint's filesystem, shared by driver and executors; every file appears complete or not at all."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from pyarrow import fs
 from evenflow.errors import BadInput
 
 WHOLE_WRITES: Final = frozenset({"s3", "gcs", "abfs"})
-"""Filesystems on which a file appears when its writing ends; a rename there would be a copy."""
+"""Filesystems on which a file appears only when it is closed, and on which a rename would be a copy."""
 
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
-"""What a filesystem without hard links answers."""
+"""Error numbers returned by filesystems without hard links."""
 
-_SAME_AS: Final = {"s3a": "s3", "s3n": "s3"}  # what Hadoop calls a filesystem, and what Arrow calls it
+_SAME_AS: Final = {"s3a": "s3", "s3n": "s3"}  # Hadoop's name of a filesystem → Arrow's
 
 
 def checked_url(location: str) -> str:
-    """Return a location with its scheme, so that Spark and Arrow mean the same place.
+    """Return a location as a URL with a scheme, so that Spark and Arrow resolve it to the same place.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def _opened(url: str) -> tuple[Any, str]:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """A directory; names in it use ``/``.
+    """A directory; file names in it are separated by ``/``.
 
     Examples
     --------
@@ -71,17 +71,17 @@ class Storage:
         return Storage(f"{self.url}/{name}")
 
     def read(self, name: str) -> bytes:
-        """Return a file's content; :class:`FileNotFoundError` if there is none."""
+        """Return a file's content; raise :class:`FileNotFoundError` if there is no such file."""
         filesystem, root = _opened(self.url)
         with filesystem.open_input_file(f"{root}/{name}") as file:
             content: bytes = file.read()
         return content
 
     def write(self, name: str, content: bytes, *, lasting: bool = True) -> None:
-        """Write a file, or replace it; a reader sees the old or the new one, never a part.
+        """Write or replace a file; a reader sees either the old or the new content, never a part.
 
-        A ``lasting`` file is on the disk when this returns, where the filesystem is this machine's:
-        Spark may commit a batch that needs it, and then the power may fail.
+        On a local filesystem, a ``lasting`` file is synced to disk before this returns:
+        Spark may commit a batch that needs the file just before a power failure.
         """
         filesystem, root = _opened(self.url)
         final = f"{root}/{name}"
@@ -93,20 +93,20 @@ class Storage:
             temporary = _beside(final)
             _stream(filesystem, temporary, content)
             if filesystem.type_name == "hdfs" and self.has(name):
-                filesystem.delete_file(final)  # its rename does not replace
+                filesystem.delete_file(final)  # an HDFS rename does not replace a file
             filesystem.move(temporary, final)
 
     def create(self, name: str, content: bytes) -> None:
-        """Write a file that must not be there: of several who try, one succeeds, the others get an error.
+        """Create a file that must not exist yet: if several writers try, one succeeds and the others get an error.
 
-        A local hard link and a rename on HDFS decide that by themselves.
-        Arrow has no such call for object stores: there we look before and after, so that only two writers
-        within the same moment can both believe that they succeeded.
+        A local hard link and an HDFS rename are atomic and decide this themselves.
+        Arrow has no such call for object stores. There we check before and after the write,
+        so two writers can both believe that they succeeded only if they write at the same moment.
 
         Raises
         ------
         FileExistsError
-            When there is such a file.
+            When the file exists already.
         """
         filesystem, root = _opened(self.url)
         final = f"{root}/{name}"
@@ -138,26 +138,26 @@ class Storage:
             raise FileExistsError(name)
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of a folder's files in order, without unfinished ones; none if there is no such folder."""
+        """Return the sorted names of the complete files in a folder; an empty list if the folder does not exist."""
         filesystem, root = _opened(self.url)
         try:
             found = filesystem.get_file_info(fs.FileSelector(f"{root}/{folder}", allow_not_found=True))
-        except FileNotFoundError:  # made while we looked: Arrow lists first, and then asks whether the folder is there
+        except FileNotFoundError:  # created during the call: Arrow lists first, then checks whether the folder exists
             return []
         return sorted(i.base_name for i in found if i.type == fs.FileType.File and not i.base_name.startswith("."))
 
     def has(self, name: str) -> bool:
-        """Say whether there is such a file."""
+        """Return whether a file exists."""
         return self.size(name) is not None
 
     def size(self, name: str) -> int | None:
-        """Return a file's bytes, ``None`` if there is no such file."""
+        """Return a file's size in bytes, or ``None`` if there is no such file."""
         filesystem, root = _opened(self.url)
         found = filesystem.get_file_info(f"{root}/{name}")
         return int(found.size) if found.type == fs.FileType.File else None
 
     def delete(self, name: str) -> None:
-        """Delete a file; one that is not there is gone already."""
+        """Delete a file; do nothing if it does not exist."""
         filesystem, root = _opened(self.url)
         try:
             filesystem.delete_file(f"{root}/{name}")
@@ -166,7 +166,7 @@ class Storage:
 
 
 def _beside(final: str) -> str:
-    """Return a hidden name of its own: two attempts of one task must not write into each other's file."""
+    """Return a unique hidden name, so that two attempts of one task do not write into the same file."""
     folder, _, last = final.rpartition("/")
     return f"{folder}/.{last}.{uuid.uuid4().hex}"
 
@@ -178,7 +178,7 @@ def _stream(filesystem: Any, path: str, content: bytes) -> None:
 
 
 def _put(final: Path, content: bytes, place: Callable[[Path, Path], None], *, lasting: bool) -> None:
-    """Write a hidden file, then give it its name; what is lasting is first on the disk itself, then in its folder."""
+    """Write a hidden file, then give it its final name; sync a lasting file first and its folder afterwards."""
     _make(final.parent)
     temporary = Path(_beside(str(final)))
     try:

@@ -1,6 +1,6 @@
-"""The trace of a live run: what the control log and the samples say, in the records that every driver writes.
+"""The trace of a live run: writes the control log and the samples as the trace records that all drivers use.
 
-Sessions, owners and moves follow from committed entries of the log alone, so that a crash neither loses nor doubles them.
+Session, owner and move records come only from committed log entries, so a crash neither loses nor duplicates them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from evenflow.spark.kit.routes import INSTALL, MOVE, RECEIPT, SETTING, Entry, Ro
 from evenflow.spark.kit.samples import Sample
 from evenflow.trace import JsonlTrace, read
 
-POSITION: Final = "log"  # the field that says which entry of the log a record follows from
+POSITION: Final = "log"  # the field with the number of the log entry that a record comes from
 
 
 def run_directory(plane: Plane, wanted: str) -> Path | None:
-    """Return where the trace goes: where it was wanted, or into a checkpoint on this machine, or nowhere."""
+    """Return the trace directory: ``wanted``, else inside a checkpoint on this machine, else ``None``."""
     if wanted:
         return Path(wanted)
     url = urlsplit(plane.place.url)
@@ -29,12 +29,12 @@ def run_directory(plane: Plane, wanted: str) -> Path | None:
 
 
 def lane_name(lane: int) -> str:
-    """Return what the trace calls a lane."""
+    """Return a lane's name in the trace."""
     return f"lane-{lane}"
 
 
 class Chronicle:
-    """Writes one run's trace, and goes on with it after a restart."""
+    """The writer of one run's trace, which continues the same file after a restart."""
 
     def __init__(self, directory: Path, plane: Plane, settings: Mapping[str, Any]) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -42,13 +42,13 @@ class Chronicle:
         self._next = 0
         self._joined = False
         self._sampled = -1  # the last batch whose samples are in the trace
-        self._batch = -1, 0.0, 1e9  # the batch that was sampled last, when, and how long it took since the one before
-        self._log = plane.log()  # a view of its own, which only goes forward
+        self._batch = -1, 0.0, 1e9  # the last sampled batch, its time, and the seconds since the batch before it
+        self._log = plane.log()  # a separate view, which only moves forward
         fresh = not path.exists()
         about = {"slices": plane.slices, "lanes": plane.lanes, "by": list(plane.by), **settings}
         url = urlsplit(plane.place.url)
         asked = {"requests": f"{unquote(url.path)}/{requests.FOLDER}"} if url.scheme == "file" else {}
-        # At every start: settings and lanes may be others than before, and the page asks by them.
+        # Written at every start: settings and lanes may have changed, and the web page uses them for its requests.
         write_run(directory, {"experiment": "spark", "settings": about, "seeds": [], **asked})
         if not fresh:
             for record in read(path, on_torn=lambda _: None):
@@ -66,7 +66,7 @@ class Chronicle:
             self._trace({"kind": "owner", "at": at, "node": lane_name(lane), "slice": s, "owns": True, "session": None})
 
     def follow(self, committed: int, now: float) -> None:
-        """Write what the entries up to ``committed`` say."""
+        """Write the records of all new entries up to ``committed``."""
         if self._next >= committed:
             return
         if not self._joined:
@@ -79,18 +79,18 @@ class Chronicle:
         self._next = committed
 
     def _join(self, kept: int, now: float) -> None:
-        """Go on where the log begins, if the trace is new or lost its end: what was pruned is known as its result."""
+        """Skip to the first entry in the log if the trace is behind it, and write the state at that entry."""
         if self._next < kept:
             self._next = kept
             self._begin(self._log.at(kept), now)
         self._joined = True
 
     def sampled(self, samples: Iterable[Sample]) -> None:
-        """Write what the lanes measured."""
+        """Write the samples that are not in the trace yet."""
         new = [s for s in samples if s.batch > self._sampled]
         self._sampled = max([self._sampled, *(s.batch for s in new)])
         for s in new:
-            if s.batch != self._batch[0]:  # a lane has a core for itself from one batch to the next
+            if s.batch != self._batch[0]:  # shares are relative to one core from one batch to the next
                 self._batch = s.batch, s.at, max(s.at - self._batch[1], 1e-9)
             period_s = self._batch[2]
             parts = {"cpu": s.cpu_s / period_s, "wall": s.wall_s / period_s}
@@ -116,7 +116,7 @@ class Chronicle:
         self._trace.close()
 
     def note(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Write records as they are."""
+        """Write records unchanged."""
         for record in records:
             self._trace(record)
 

@@ -1,4 +1,4 @@
-"""Rows of a batch as events: a row that cannot be read is set aside with the reason, and the others go on."""
+"""Reads the rows of a batch as events; rows that cannot be read are set aside with the reason."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ TYPES = ("number", "string")
 
 @dataclass(frozen=True)
 class EventReader:
-    """How rows become events.
+    """The rule that turns rows into events.
 
     Parameters
     ----------
     publication
-        The column that holds each event as a publication in the subscription language; without it, columns are attributes.
+        The column with the event as a publication in the subscription language; without it, each column is an attribute.
     types
-        What some attributes must hold, ``"number"`` or ``"string"``; text in a column of numbers is read as a number.
+        Required types of attributes, ``"number"`` or ``"string"``; text in an attribute of numbers is parsed as a number.
     """
 
     publication: str | None = None
@@ -39,7 +39,7 @@ class EventReader:
                 raise BadInput(repr(kind), "'number' or 'string'", f"types[{attribute!r}]")
 
     def read(self, batch: pa.RecordBatch, attributes: Iterable[str]) -> tuple[pa.RecordBatch, EventColumns, pa.Table]:
-        """Give the rows that can be read, the same as events, and the others with an ``error`` column."""
+        """Return the readable rows, the same rows as events, and the other rows with an ``error`` column."""
         if self.publication is not None:
             publications, reasons = self._parse(batch.column(self.publication))
             good, dead = _parted(batch, reasons)
@@ -68,7 +68,7 @@ class EventReader:
         return self.types.get(name) == "number" and _is_text(batch.column(name))
 
     def _numbers(self, column: pa.Array, name: str, reasons: Reasons) -> list[Value | None]:
-        """Read numbers that are written as text, each distinct text once."""
+        """Parse numbers that are given as text; parse each distinct text once."""
         encoded = column.cast(pa.string()).dictionary_encode()
         values: list[Value | None] = [
             None if text is None else _number(text) for text in encoded.dictionary.to_pylist()

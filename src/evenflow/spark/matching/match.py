@@ -1,7 +1,7 @@
-"""Content-based matching on DataFrames: which of many subscriptions each row matches, in batch and in streams.
+"""Content-based matching on DataFrames: finds the subscriptions that each row matches, in batches and in streams.
 
-The index reaches each Python worker once: as a file that Spark distributes, or from the directory of a changing set.
-After that a worker keeps it and only reads what is new. Public DataFrame APIs only, so Spark Connect works too.
+Each Python worker loads the index once: from a file that Spark distributes, or from a directory of changing subscriptions.
+The worker then keeps the index and reads only changes. Only public DataFrame APIs are used, so Spark Connect works too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import SparkFiles, TaskContext
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own custom
+from pyspark.sql import functions as F  # noqa: N812 - the usual name in Spark programs
 from pyspark.sql import types as T  # noqa: N812 - as above
 from pyspark.sql.utils import is_remote
 
@@ -51,32 +51,32 @@ def match(
     Parameters
     ----------
     events
-        Batch or streaming. Each column of strings or numbers is an attribute, null is a missing one.
+        A batch or streaming DataFrame. Each column of strings or numbers is an attribute; null means a missing attribute.
     subscriptions
-        A DataFrame with the columns ``id`` (strings or integers) and ``subscription`` (text), read once by this call;
-        the same from :func:`ship`, to match several DataFrames without reading it again;
-        or a directory of lines ``+id<TAB>subscription`` and ``-id``. A stream reads the directory again for every
-        micro-batch, so that what was appended takes effect at the next one; a replayed batch sees the lines it saw first.
+        A DataFrame with the columns ``id`` (strings or integers) and ``subscription`` (text), which this call reads once;
+        or the result of :func:`ship`, to match several DataFrames without reading the subscriptions again;
+        or a directory with lines ``+id<TAB>subscription`` and ``-id``. A stream reads the directory for every
+        micro-batch, so appended lines take effect in the next one. A replayed batch sees the same lines as at first.
     output
-        ``"list"``: a column ``matches`` with the ids, in the order of the ids (or of the directory's lines).
-        ``"counts"``: a column ``matches`` with their number.
-        ``"pairs"``: one row per match with a column ``subscription``; far more rows, so ask for it only if you need it.
+        ``"list"``: a column ``matches`` with the ids, sorted by id (or in the order of the directory's lines).
+        ``"counts"``: a column ``matches`` with the number of matches.
+        ``"pairs"``: one row per match with a column ``subscription``. It returns many more rows, so use it only if needed.
     keep
-        The columns of ``events`` to keep; all of them if not given. Fewer columns are less to carry.
+        The columns of ``events`` to keep, by default all. Fewer columns mean less data to transfer.
     publication
-        The column that holds the whole event as text, ``[class,'STOCK'],[volume,5]``, in place of columns.
+        The column with the whole event as text, such as ``[class,'STOCK'],[volume,5]``, instead of one column per attribute.
     types
-        What attributes must hold: ``{"volume": "number"}`` reads numbers that arrive as text.
+        Required types of attributes: ``{"volume": "number"}`` parses numbers that arrive as text.
 
     Returns
     -------
     DataFrame
-        With the column ``error`` besides: null, or why the row cannot be read; such a row has no matches.
+        It also has a column ``error``: null, or the reason why the row cannot be read. Such a row has no matches.
 
     Raises
     ------
     BadInput
-        If a subscription cannot be read (all faults are counted, the first are shown), or an argument is wrong.
+        If a subscription cannot be read (the message has the number of faults and shows the first), or an argument is wrong.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def match(
     )
     plain = events.toDF(
         *(f"c{place}" for place in range(len(events.columns)))
-    )  # mapInArrow stumbles over dots in names
+    )  # mapInArrow fails on dots in column names
     found = plain.mapInArrow(_Matching(source, reader, tuple(events.columns), tuple(names), counted), schema)
     if output != "pairs":
         return found
@@ -112,21 +112,21 @@ def match(
 
 @dataclass(frozen=True)
 class Shipped:
-    """Subscriptions on their way to the executors; :func:`match` takes them in place of a DataFrame."""
+    """Subscriptions that were sent to the executors; :func:`match` accepts them instead of a DataFrame."""
 
     source: Source
     id_type: T.DataType
 
 
 def ship(subscriptions: DataFrame, *, for_streams: bool = False) -> Shipped:
-    """Read subscriptions and send them out once, to match several DataFrames with them.
+    """Read subscriptions and send them to the executors once, to match several DataFrames with them.
 
     Parameters
     ----------
     subscriptions
-        As :func:`match` takes them.
+        A DataFrame of subscriptions, as for :func:`match`.
     for_streams
-        Whether streams of Spark Connect will use them, which do not find files sent before.
+        Whether streams on Spark Connect will use them. Such streams do not find files that were sent before.
     """
     ids, predicates, id_type = _collected(subscriptions)
     return Shipped(_ship(subscriptions.sparkSession, ids, predicates, carried=for_streams and is_remote()), id_type)
@@ -145,7 +145,7 @@ def _check_columns(events: DataFrame, names: list[str], publication: str | None,
 
 @dataclass(frozen=True)
 class _Matching:
-    """What runs in the Python workers."""
+    """The function that runs in the Python workers."""
 
     source: Source
     reader: EventReader
@@ -186,13 +186,13 @@ def _remember(known: dict[str, V], key: str, make: Callable[[], V]) -> V:
             known.pop(next(iter(known)))
         known[key] = make()
         gc.collect()
-        gc.freeze()  # a worker collects garbage after every task, and an index is none
+        gc.freeze()  # a worker runs the garbage collector after every task; exclude the index from it
     return known[key]
 
 
 @dataclass(frozen=True)
 class _File:
-    """Subscriptions in a file that Spark brings to every executor; the name says the content."""
+    """Subscriptions in a file that Spark copies to every executor; its name contains a hash of its content."""
 
     file: str
 
@@ -202,7 +202,7 @@ class _File:
 
 @dataclass(frozen=True)
 class _Carried:
-    """Subscriptions inside the function: streams on Spark Connect do not find the session's files."""
+    """Subscriptions that are part of the function, because streams on Spark Connect do not find the session's files."""
 
     name: str
     content: bytes
@@ -213,7 +213,7 @@ class _Carried:
 
 @dataclass(frozen=True)
 class _Directory:
-    """Subscriptions that may change, read by the workers at the version of the micro-batch."""
+    """A directory of subscriptions that may change; workers read it at the version of the micro-batch."""
 
     path: str
 
@@ -272,7 +272,7 @@ def _collected(subscriptions: DataFrame) -> tuple[pa.Array, Predicates, T.DataTy
 
 
 def _read_directory(spark: SparkSession, path: str) -> tuple[pa.Array, Predicates]:
-    """Fold the directory's lines as they are now, through Spark: the path may be one that only the cluster sees."""
+    """Return the directory's current subscriptions; read it through Spark, as only the cluster may have access to the path."""
     files = spark.read.format("binaryFile").load(path).select("path", "content").toArrow().to_pylist()
     named = sorted((Path(file["path"]).name, file["content"]) for file in files)
     changes = read_changes((name, 0, content[: content.rfind(b"\n") + 1]) for name, content in named)
@@ -284,7 +284,7 @@ def _read_directory(spark: SparkSession, path: str) -> tuple[pa.Array, Predicate
 
 
 def _ship(spark: SparkSession, ids: pa.Array, predicates: Predicates, *, carried: bool) -> _File | _Carried:
-    """Hand a compact file to Spark, which brings it to every executor once."""
+    """Write a compact file that Spark copies to every executor once, or return the content itself if ``carried``."""
     sink = pa.BufferOutputStream()
     batches = (pa.RecordBatch.from_arrays([ids], ["id"]), predicates.to_arrow())
     for batch in batches:
@@ -303,7 +303,7 @@ def _ship(spark: SparkSession, ids: pa.Array, predicates: Predicates, *, carried
 
 @cache
 def _outbox() -> tempfile.TemporaryDirectory[str]:
-    """Make the directory from which executors fetch what is shipped; it lives as long as this process."""
+    """Create the directory from which executors fetch shipped files; it exists as long as this process."""
     return tempfile.TemporaryDirectory(prefix="evenflow-")
 
 

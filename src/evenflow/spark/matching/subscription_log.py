@@ -1,10 +1,10 @@
 """Subscriptions that change while a stream runs: a directory of files that only grow, and a version for each batch.
 
-A line is ``+id<TAB>subscription`` (add, or replace) or ``-id`` (remove); blank lines and lines that start with ``#`` say nothing.
-``["id","subscription"]`` and ``["id",null]`` say the same in JSON, for ids and strings with tabs or line ends in them.
+A line is ``+id<TAB>subscription`` (add or replace) or ``-id`` (remove); blank lines and lines that start with ``#`` are ignored.
+``["id","subscription"]`` and ``["id",null]`` mean the same in JSON, for ids and strings that contain tabs or line ends.
 Files are read in the order of their names, and a line counts once its line end is written.
-A version says how many bytes of each file count. The first task of a micro-batch writes it down as the batch's *pin*;
-every other task, and every replay of the batch, reads the pin: so a replay sees what the first attempt saw.
+A version is the number of bytes to read from each file. The first task of a micro-batch stores it as the batch's *pin*.
+Every other task, and every replay of the batch, reads the pin, so a replay sees the same lines as the first attempt.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from evenflow.subscriptions.matching import Engine, Index
 
 Version = Mapping[str, int]
 PINS = "_pins"
-PINS_KEPT = 200  # twice what Spark keeps of a checkpoint
+PINS_KEPT = 200  # twice the number of batches that Spark keeps in a checkpoint
 
 _TAIL = 1 << 16
 _log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ _FORMS = "expected +id, a tab and a subscription, or -id, or id and subscription
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A line that says nothing because it cannot be read."""
+    """A line that has no effect because it cannot be read."""
 
     file: str
     line: int
@@ -48,7 +48,7 @@ class Fault:
 
 @dataclass(slots=True)
 class Changes:
-    """What some lines come to: the ids they take away, and the subscriptions they leave, in the order of their lines."""
+    """The net effect of some lines: the ids they change or remove, and the resulting subscriptions in line order."""
 
     touched: set[str]
     ids: list[str]
@@ -57,7 +57,7 @@ class Changes:
 
 
 def current_version(directory: Path) -> dict[str, int]:
-    """Give the version that holds every complete line."""
+    """Return the version that includes every complete line."""
     if not directory.is_dir():
         raise BadInput(f"'{directory}'", "a directory of subscription files", "subscriptions")
     files = sorted(file for file in directory.iterdir() if file.is_file() and file.name[0] not in "._")
@@ -65,7 +65,7 @@ def current_version(directory: Path) -> dict[str, int]:
 
 
 def _complete(file: Path) -> int:
-    """Count the bytes up to the last line end."""
+    """Return the number of bytes up to and including the last line end."""
     with file.open("rb") as opened:
         end = opened.seek(0, os.SEEK_END)
         while end > 0:
@@ -79,7 +79,7 @@ def _complete(file: Path) -> int:
 
 
 def pinned_version(directory: Path, query: str, batch: int) -> Version:
-    """Give the version of a micro-batch: the first caller fixes it, whoever comes later reads it."""
+    """Return the version of a micro-batch: the first caller stores it, later callers read it."""
     pins = directory / PINS / query
     pin = pins / str(batch)
     if not pin.exists():
@@ -90,7 +90,7 @@ def pinned_version(directory: Path, query: str, batch: int) -> Version:
             opened.flush()
             os.fsync(opened.fileno())
         try:
-            os.link(name, pin)  # fails if another task was first: its version stands
+            os.link(name, pin)  # fails if another task was first: then its version is used
         except FileExistsError:
             pass
         else:
@@ -102,11 +102,11 @@ def pinned_version(directory: Path, query: str, batch: int) -> Version:
 
 
 def read_changes(parts: Iterable[tuple[str, int, bytes]]) -> Changes:
-    """Read lines, given as the file's name, the number of lines before, and the bytes."""
+    """Read lines from parts of files; each part is the file's name, the number of lines before it, and its bytes."""
     faults: list[Fault] = []
     ids: list[str] = []
     texts: list[str | None] = []
-    places: list[tuple[str, int, int]] = []  # file, line, and how far behind its begin the subscription begins
+    places: list[tuple[str, int, int]] = []  # file, line, and offset of the subscription within the line
     for file, before, content in parts:
         for number, line in enumerate(content.split(b"\n")[:-1], before + 1):
             try:
@@ -138,7 +138,7 @@ def read_changes(parts: Iterable[tuple[str, int, bytes]]) -> Changes:
 
 
 def read_line(line: bytes) -> tuple[str, str | None] | None:
-    """Give the id and the subscription of a line, None for a removal; nothing for a line that says nothing."""
+    """Return a line's id and subscription (None for a removal), or None for a line that is ignored."""
     text = line.decode("utf-8").rstrip("\r")
     if not text.strip() or text[0] == "#":
         return None
@@ -158,25 +158,25 @@ def _read_array(text: str) -> tuple[str, str | None]:
     except (ValueError, TypeError, RecursionError):
         raise ValueError(_FORMS) from None
     if not isinstance(name, str) or not isinstance(subscription, str | None):
-        raise ValueError(_FORMS)  # noqa: TRY004 - to the reader, it is one more bad line
-    (name + (subscription or "")).encode()  # half a surrogate pair is no text
+        raise ValueError(_FORMS)  # noqa: TRY004 - the caller treats it like any other bad line
+    (name + (subscription or "")).encode()  # raises for half a surrogate pair, which is not valid text
     return name, subscription
 
 
 def line_of(name: str, subscription: str | None) -> str:
-    r"""Return a change as one line with its end, whatever its id and its subscription hold; None removes the id.
+    r"""Return a change as one line with its line end, for any characters in id and subscription; None removes the id.
 
     Examples
     --------
     >>> line_of("S\t1", "[class,eq,'x\n-S2']")
     '["S\\t1", "[class,eq,\'x\\n-S2\']"]\n'
     """
-    return json.dumps([name, subscription]) + "\n"  # JSON escapes line ends, and everything that is not ASCII
+    return json.dumps([name, subscription]) + "\n"  # JSON escapes line ends and all non-ASCII characters
 
 
 @dataclass(slots=True)
 class LiveIndex:
-    """The index of a directory, brought from version to version by the lines between them."""
+    """The index of a directory, updated from one version to the next by reading only the new lines."""
 
     directory: Path
     engine: Engine = "auto"
@@ -185,13 +185,13 @@ class LiveIndex:
     lines: dict[str, int] = field(default_factory=dict)
 
     def at(self, version: Version) -> Index:
-        """Bring the index to a version."""
+        """Update the index to a version and return it."""
         if version == self.version:
             return self.index
         known = self.version if self._follows(version) else {}
         if not known:
             self.index, self.lines = Index(engine=self.engine), {}
-        self.version = {}  # if anything fails below, the next call starts anew
+        self.version = {}  # if anything fails below, the next call rebuilds the index
         changes = read_changes(self._new_parts(known, version))
         for fault in changes.faults:
             _log.warning("%s: a subscription line is left out: %s", self.directory, fault)
@@ -206,7 +206,7 @@ class LiveIndex:
         return self.index
 
     def _follows(self, version: Version) -> bool:
-        """Tell whether the new lines come after all known ones, in the order of file names."""
+        """Return whether the new lines come after all known ones, in the order of file names."""
         if any(version.get(file, 0) < size for file, size in self.version.items()):
             return False
         last = max(self.version, default="")
@@ -225,7 +225,7 @@ class LiveIndex:
 
 
 def subscription_faults(directory: str | Path) -> list[Fault]:
-    r"""List the lines of a subscription directory that cannot be read and therefore take no effect.
+    r"""Return the lines of a subscription directory that cannot be read and therefore have no effect.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""From a row to its slice, for whole Arrow batches: by hash of columns, by remainder, or by a column that Spark computed."""
+"""Assignment of rows to slices, for whole Arrow batches: by hash of columns, by remainder, or by a column that Spark computes."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from evenflow.slices.hashing import hash_column
 
 HASH, MODULO = "hash", "modulo"
 SLICE: Final = "_evenflow_slice"
-"""The column that holds the slice when the user gave an expression; it does not reach the process function."""
+"""The column with the slice if the user gave an expression; the process function does not see it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """How rows find their slices.
+    """The rule that assigns rows to slices.
 
     Parameters
     ----------
     by
         Key columns.
     slices
-        How many slices there are.
+        Number of slices.
     how
         ``hash``, ``modulo`` (one column of whole numbers), or a Spark SQL expression that gives the slice.
     nulls
-        What a null key means: ``refuse``, ``drop`` or a slice.
+        How to treat a null key: ``refuse``, ``drop`` or the number of a slice.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class Assign:
     nulls: Nulls = "refuse"
 
     def check(self, columns: list[str]) -> None:
-        """Refuse key columns that a stream does not have."""
+        """Check that the stream has all key columns."""
         for name in self.by:
             if name not in columns:
                 raise BadInput(f"by='{name}'", nearest(name, columns), "balance")
@@ -54,7 +54,7 @@ class Assign:
             raise BadInput(f"assign='modulo' by {len(self.by)} columns", "one column of whole numbers", "balance")
 
     def check_types(self, keys: Any) -> None:
-        """Refuse key columns of a type that has no slice; ``keys`` is a table of them without rows."""
+        """Check that the key columns have supported types; ``keys`` is a table of them without rows."""
         try:
             self.of(keys)
         except BadInput as error:

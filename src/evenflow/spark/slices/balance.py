@@ -1,4 +1,4 @@
-"""The user's door: ``balance(stream, by=…).process(…).writeStream…start()``."""
+"""The public interface: ``balance(stream, by=…).process(…).writeStream…start()``."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def balance(
     stream
         Any streaming DataFrame.
     by
-        Key column or columns: rows with equal keys are in one slice, and so in one place.
+        Key column or columns; rows with equal keys are in the same slice, and so on the same lane.
     slices
-        How many slices; more give a finer balance, each costs a little per batch.
+        Number of slices; more slices balance more finely, but each costs a little time per batch.
     lanes
-        Partitions of every micro-batch. Fixed with the checkpoint, so choose generously.
+        Partitions of every micro-batch. The number is fixed with the checkpoint, so choose a generous one.
     used
-        Lanes that own slices at the beginning, all by default; ``query.add`` takes further ones into use.
-        A checkpoint keeps the number that it began with, and it may be left out when the query starts again.
+        Number of lanes that own slices at the beginning, by default all; ``query.add`` puts more into use.
+        A checkpoint keeps its first number, so you may leave it out when the query restarts.
     assign
         ``"hash"``, ``"modulo"`` (one column of whole numbers), or a Spark SQL expression that gives the slice.
     nulls
@@ -70,12 +70,12 @@ def balance(
         The default refuses it, except in Spark's own doors, where a null is a key as in Spark.
         A checkpoint that began with ``"refuse"`` may go on with another.
     balancing
-        When slices move; unlike the rest it may change when the query starts again.
+        The settings that decide when slices move; unlike the others, they may change at a restart.
 
     Returns
     -------
     Balance
-        Say what to do with the rows: ``process``, ``process_each`` or ``map``.
+        Call ``process``, ``process_each`` or ``map`` on it to define the processing.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def balance(
 
 @dataclass(frozen=True)
 class Balance:
-    """A divided stream that waits to hear what to do with its rows."""
+    """A stream divided into slices, whose processing is not defined yet."""
 
     stream: DataFrame
     assign: Assign
@@ -125,29 +125,29 @@ class Balance:
         correlate: bool = False,
         dead_letters: str | None = None,
     ) -> Processed:
-        """Process the rows of a slice at once, with the slice's state.
+        """Process all rows of a slice in one call, with the slice's state.
 
         Parameters
         ----------
         update
-            ``(rows: pa.Table, state) -> (pa.Table, state)``; called once per slice and batch with all its rows.
-            It must give the same result for the same input: Spark may run a batch again.
+            ``(rows: pa.Table, state) -> (pa.Table, state)``; called once per slice and batch with all rows of the slice.
+            It must return the same result for the same input, because Spark may run a batch again.
         output
             Schema of the returned table.
         state
-            What a slice's state is at the beginning: ``None``, a function without arguments that makes it,
+            The initial state of a slice: ``None``, a function without arguments that returns it,
             or an Arrow schema, for a table without rows.
-            A state is pickled, except that an Arrow table is kept as Arrow.
+            States are pickled, except Arrow tables, which are stored as Arrow.
         correlate
-            Call ``update(rows, state, others)``: ``others`` are this batch's rows of all other slices,
-            in order of their slices and within a slice in the order of the source, wherever slices are.
-            A slice without rows of its own in a batch is not called.
-            Every row then travels to every lane that owns slices, once.
+            Call ``update(rows, state, others)``, where ``others`` are this batch's rows of all other slices.
+            They are sorted by slice, and within a slice in the order of the source, on whatever lanes the slices are.
+            ``update`` is not called for a slice that has no rows in a batch.
+            Every row is then sent once to every lane that owns slices.
         dead_letters
-            A directory for rows on which ``update`` fails; without it a failure ends the query.
-            Rows are halved until only the failing ones are left, so ``update`` may be called several times per batch.
+            A directory for rows on which ``update`` fails; without it, a failure ends the query.
+            Rows are split in halves until only the failing ones are left, so ``update`` may run several times per batch.
         """
-        kind = f"{PROCESS}, correlate" if correlate else PROCESS  # rows that wait are kept with those beside them
+        kind = f"{PROCESS}, correlate" if correlate else PROCESS  # held rows then include those of other slices
         letters = _letters(dead_letters)
         return Processed(self, update, output, _maker(state), kind, correlate=correlate, letters=letters)
 
@@ -165,14 +165,14 @@ class Balance:
         ----------
         function
             ``(key, rows, state) -> (output, state)``; the key is a tuple if there are several key columns.
-            The state begins as ``None`` for every key, and a key whose state is ``None`` again is forgotten.
+            The initial state of every key is ``None``; a key is deleted when the function returns ``None`` as its state.
             The output is a table, rows as dictionaries, or ``None``.
         output
-            Its schema.
+            Schema of the output.
         dead_letters
             As for :meth:`process`.
         keyed_above
-            A slice whose state has more bytes keeps it divided by key, so that a batch rewrites only the part it touches.
+            A slice with a state of more bytes stores it divided by key, so that a batch rewrites only the parts it changes.
         """
         if not self.assign.by:
             raise BadInput("no key columns", "by='column'", "process_each")
@@ -227,7 +227,7 @@ class Balance:
 
 @dataclass(frozen=True)
 class Stateless:
-    """A function of rows alone, in the shape of one with state."""
+    """An adapter that gives a function without state the signature of one with state."""
 
     function: Callable[[Any], Any]
 
@@ -239,7 +239,7 @@ class Stateless:
 def arrow_schema(spark: SparkSession, output: str | StructType) -> Any:
     """Return a declared output as an Arrow schema.
 
-    Timestamps are instants, shown in UTC whatever the session's zone: a query may start again in another one.
+    Timestamps are always in UTC, whatever the session's time zone, because a query may restart in another zone.
     """
     return to_arrow_schema(spark.createDataFrame([], output).schema, timezone="UTC")
 
@@ -262,7 +262,7 @@ def _nothing() -> None:
 
 @dataclass(frozen=True)
 class Processed:
-    """A balanced stream's output; ``writeStream`` starts it, ``transform`` goes on with it."""
+    """The output of a balanced stream; write it with ``writeStream``, or change it first with ``transform``."""
 
     balance: Balance
     update: Process
@@ -277,8 +277,8 @@ class Processed:
 
     @property
     def writeStream(self) -> Writer:  # noqa: N802 - Spark's name
-        """Return a writer with the methods of Spark's own."""
-        from evenflow.spark.slices.writer import Writer  # noqa: PLC0415 - the two know each other
+        """A writer with the methods of Spark's ``DataStreamWriter``."""
+        from evenflow.spark.slices.writer import Writer  # noqa: PLC0415 - the two modules import each other
 
         return Writer(self)
 
@@ -287,7 +287,7 @@ class Processed:
         return replace(self, then=(*self.then, change))
 
     def plane(self, checkpoint: str) -> Plane:
-        """Return what this stream is on a checkpoint."""
+        """Return the plane that describes this stream on a checkpoint."""
         assign = self.balance.assign
         return Plane(
             checkpoint=checkpoint,
@@ -305,8 +305,8 @@ class Processed:
     def frame(self, plane: Plane, mode: str, *, driver: int, stamped: bool = False) -> DataFrame:
         """Return the whole data plane as one streaming DataFrame: pack, orders, slices, unpack.
 
-        ``driver`` is the number of the driver that runs it, see :mod:`evenflow.spark.kit.drivers`;
-        ``stamped`` rows carry their batch's time, for tasks that cannot hear the batch's number.
+        ``driver`` is the number of the driver that runs it, see :mod:`evenflow.spark.kit.drivers`.
+        ``stamped`` adds the batch's timestamp to rows, for tasks that cannot get the batch's number from Spark.
         """
         stream, assign = self.balance.stream, self.balance.assign
         spark = stream.sparkSession

@@ -1,4 +1,4 @@
-"""Rows of one slice as one binary cell (Arrow IPC), and a slice's state as bytes."""
+"""Encoding: the rows of one slice as one binary cell (Arrow IPC), and a slice's state as bytes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from evenflow.slices.by_field import NO_SLICE, SliceIds
 
-# Of 8 bytes: Arrow's columns behind the mark stay aligned, or its engine complains.
+# Each mark has 8 bytes, so that the Arrow columns after it stay aligned; Arrow's engine warns otherwise.
 _ARROW, _PICKLE = b"arrow   ", b"pickle  "
 
 
 class UnreadableStateError(Exception):
-    """What a slice kept cannot be read: going on with another state would give wrong results."""
+    """The stored state of a slice cannot be read: continuing with another state would give wrong results."""
 
 
 def to_cell(table: Any) -> bytes:
@@ -34,7 +34,7 @@ def to_cell(table: Any) -> bytes:
 
 
 def of_cells(cells: Sequence[bytes]) -> Any:
-    """Return the rows of cells, in order, as one table."""
+    """Return the rows of several cells, in order, as one table."""
     tables = [pa.ipc.open_stream(cell).read_all() for cell in cells]
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
@@ -45,7 +45,7 @@ def batches_of(cell: bytes) -> Iterator[Any]:
 
 
 def by_slice(table: Any, ids: SliceIds) -> Iterator[tuple[int, Any]]:
-    """Yield each slice with its rows, which keep their order; rows without a slice are left out."""
+    """Yield each slice with its rows in their original order; rows without a slice are left out."""
     order = np.argsort(ids, kind="stable")
     sorted_ids = ids[order]
     ordered = table.combine_chunks().take(pa.array(order))
@@ -56,14 +56,14 @@ def by_slice(table: Any, ids: SliceIds) -> Iterator[tuple[int, Any]]:
 
 
 def encode_state(state: Any) -> bytes:
-    """Return a state as bytes: an Arrow table as Arrow, anything else pickled."""
+    """Return a state as bytes: an Arrow table as Arrow, any other object pickled."""
     if isinstance(state, pa.Table):
         return _ARROW + to_cell(state)
     return _PICKLE + pickle.dumps(state, protocol=5)
 
 
 def decode_state(content: bytes, fresh: Callable[[], Any]) -> Any:
-    """Return the state that bytes hold; no bytes are a state that begins."""
+    """Return the state from bytes; empty bytes give a fresh state."""
     if not content:
         return fresh()
     mark, body = content[: len(_ARROW)], memoryview(content)[len(_ARROW) :]

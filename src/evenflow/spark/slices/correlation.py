@@ -1,7 +1,7 @@
-"""A batch's rows of all slices, for an application that sees those of the other slices beside its own.
+"""A batch's rows of all slices, for an application that also sees the rows of other slices.
 
-What a slice sees must not depend on where slices are, so every lane gets every row, once.
-Rows are in order of their slices, and within a slice in the order of the source.
+What a slice sees must not depend on which lanes the slices are on, so every lane gets every row once.
+Rows are sorted by slice, and within a slice they are in the order of the source.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from evenflow.spark.slices.cells import of_cells, to_cell
 
 
 def marked(rows: Any, ids: SliceIds) -> bytes:
-    """Return rows as one cell in which each has its slice; rows without a slice are left out."""
+    """Return rows as one cell with a column for the slice; rows without a slice are left out."""
     return to_cell(rows.append_column(SLICE, pa.array(ids, pa.int32())).filter(pa.array(ids != NO_SLICE)))
 
 
 class Together:
-    """One batch on one lane, divided when the first slice asks.
+    """The rows of one batch on one lane, sorted by slice at the first access.
 
     Parameters
     ----------
     cells
-        What :func:`marked` made, in the order of the source.
+        Cells from :func:`marked`, in the order of the source.
 
     Examples
     --------
@@ -49,12 +49,12 @@ class Together:
         return rows.drop_columns([SLICE]).take(pa.array(order)), ids[order]
 
     def apart(self, slice_id: int) -> tuple[Any, Any]:
-        """Return a slice's rows, and those of all other slices."""
+        """Return a slice's rows, and the rows of all other slices."""
         rows, ids = self._ordered
         start, end = np.searchsorted(ids, [slice_id, slice_id + 1]).tolist()
         return rows.slice(start, end - start), pa.concat_tables([rows.slice(0, start), rows.slice(end)])
 
     def cell(self) -> bytes:
-        """Return everything as one cell, to be kept until a slice can be processed."""
+        """Return all rows as one cell, to store until a slice can be processed."""
         rows, ids = self._ordered
         return marked(rows, ids)

@@ -1,4 +1,4 @@
-"""Dead letters: rows on which the application fails go aside, with the reason, and the stream goes on."""
+"""Dead letters: rows on which the application fails are written to a directory with the reason, and the stream continues."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SLICE: Final = "_slice"
 
 
 def write_letters(place: Storage, batch: int, slice_id: int, poison: list[tuple[Any, str]]) -> None:
-    """Write the rows that failed, each with its error; a batch that runs again writes the same file again."""
+    """Write the rows that failed, each with its error; a batch that runs again replaces the same file."""
     tables = [
         rows.append_column(ERROR, pa.array([why] * rows.num_rows)).append_column(
             SLICE, pa.array([slice_id] * rows.num_rows, pa.int32())

@@ -1,7 +1,8 @@
-"""More lanes than a checkpoint began with, while no query runs: Spark spreads the state anew, here the routes follow.
+"""Adds lanes to a checkpoint while no query runs: Spark repartitions the state, and this module updates the routes.
 
-Spark puts a key into partition ``pmod(hash(key), lanes)``, so with more lanes a slice is where its key falls now.
-No key changes: with a multiple of the old lanes it is still the first of its slice's ints that falls on its lane.
+Spark puts a key into partition ``pmod(hash(key), lanes)``, so with more lanes a slice may be on another lane.
+No key changes: if the new number of lanes is a multiple of the old one, each key is still the first of its slice's ints
+that Spark hashes to that lane.
 """
 
 from __future__ import annotations
@@ -20,29 +21,29 @@ from evenflow.spark.kit.storage import Storage, checked_url
 
 PARTITIONS: Final = "spark.sql.shuffle.partitions"
 MOST: Final = (
-    2  # times the lanes of the beginning: a slice has 40 ints per lane of then, and must have one on each lane
+    2  # factor over the first number of lanes: a slice has 40 ints per first lane, and needs one on every lane
 )
 
 
 def grow(checkpoint: str, lanes: int) -> Plane:
-    """Make routes and plane of a checkpoint fit a state that Spark has spread over more lanes.
+    """Update the routes and the plane of a checkpoint whose state Spark has repartitioned to more lanes.
 
     Parameters
     ----------
     checkpoint
-        Of a query that does not run.
+        The checkpoint of a query that is not running.
     lanes
-        The new number, twice the one that the checkpoint began with.
+        The new number of lanes: twice the number that the checkpoint began with.
 
     Returns
     -------
     Plane
-        What the checkpoint holds now; doing it twice changes nothing.
+        The new plane of the checkpoint; a second call changes nothing.
 
     Raises
     ------
     BadInput
-        When the checkpoint cannot grow like this, or Spark has not spread its state yet.
+        When the checkpoint cannot grow to this number, or Spark has not repartitioned its state yet.
     """
     url = checked_url(checkpoint)
     plane = _known(url)
@@ -51,14 +52,14 @@ def grow(checkpoint: str, lanes: int) -> Plane:
     begun = plane.begun or plane.lanes
     if lanes != MOST * begun:
         raise BadInput(f"{lanes} lanes", f"{MOST * begun}, twice the {begun} that the checkpoint began with", "--lanes")
-    take_over(plane.place)  # a driver that only slept must not go on with the lanes of before
+    take_over(plane.place)  # a suspended driver must not continue with the old number of lanes
     version = _settled(url, plane, lanes)
     grown = replace(plane, lanes=lanes, begun=begun)
     keys = grown.keys
     if any(keys.lane_of(keys.key(s, lane)) != lane for s in range(plane.slices) for lane in range(lanes)):
         raise BadInput(f"{plane.slices} slices on {lanes} lanes", "a new checkpoint: a slice has no key on a lane", url)
     routes = plane.log().at(version)
-    if version and routes.lanes != lanes:  # else an earlier call was interrupted behind this
+    if version and routes.lanes != lanes:  # otherwise an earlier call was interrupted after this step
         _replace_log(plane.place, _translated(routes, plane, grown))
     plane.place.write(FILE, json.dumps(grown.plain(), indent=1).encode())
     return grown
@@ -73,7 +74,7 @@ def _known(url: str) -> Plane:
 
 
 def _settled(url: str, plane: Plane, lanes: int) -> int:
-    """Return the control log's length, if the last batch is done, knows all of it and has its state on so many lanes."""
+    """Return the control log's length; check that the last batch is committed, read the whole log and used ``lanes`` lanes."""
     place = Storage(url)
     last = max((int(name) for name in place.names("offsets") if name.isdigit()), default=-1)
     if last < 0 or not place.has(f"commits/{last}"):
@@ -91,7 +92,7 @@ def _settled(url: str, plane: Plane, lanes: int) -> int:
 
 
 def _translated(routes: Routes, before: Plane, after: Plane) -> Routes:
-    """Return routes in which every lane of a slice is the one that the same key falls on now."""
+    """Return routes in which every lane is replaced by the one to which Spark now hashes the same key."""
 
     def now(slice_id: int, lane: int) -> int:
         return before.keys.lane_among(after.lanes, slice_id, lane)
@@ -107,7 +108,7 @@ def _translated(routes: Routes, before: Plane, after: Plane) -> Routes:
 
 
 def _replace_log(place: Storage, routes: Routes) -> None:
-    """Put a snapshot in the place of all entries, whose lanes are those of before."""
+    """Replace all entries, which use the old lane numbers, with a snapshot."""
     old = place.names(FOLDER)
     name = f"{SNAPSHOT}{routes.version:012}"
     place.write(f"{FOLDER}/{name}", json.dumps(routes.plain(), separators=(",", ":")).encode())

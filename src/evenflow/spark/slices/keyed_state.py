@@ -1,7 +1,7 @@
-"""Large, mostly cold state of per-key functions: kept in buckets, so that a batch reads and writes only those it touches.
+"""Large state of per-key functions, divided into buckets so that a batch reads and writes only the buckets it uses.
 
-A slice's state is one value until it outgrows a setting; then its dictionary is divided by key.
-A header says so in the value's place, and the whole travels as one when the slice moves.
+A slice's state is one value until it exceeds a configured size; then its dictionary is divided by key.
+A header then replaces the value. When the slice moves, all buckets are sent as one value.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ BUCKETS: Final = 64
 
 
 class BucketMemory(Protocol):
-    """What a key keeps beside its one value."""
+    """The storage of one key's buckets, in addition to its value."""
 
     def bucket(self, number: int) -> bytes:
-        """Return a bucket, empty if there is none."""
+        """Return a bucket's content, empty if there is none."""
         ...
 
     def save_bucket(self, number: int, content: bytes) -> None:
-        """Keep a bucket; an empty one is dropped."""
+        """Store a bucket; delete it if its content is empty."""
         ...
 
     def drop_buckets(self) -> None:
-        """Keep no bucket."""
+        """Delete all buckets."""
         ...
 
 
@@ -45,7 +45,7 @@ def bucket_of(key: Any) -> int:
 
 
 class KeyedState:
-    """One slice's buckets; ``sizes`` is what the header holds."""
+    """The buckets of one slice; ``sizes`` is the content of the header: bucket → bytes."""
 
     def __init__(self, memory: BucketMemory, sizes: Mapping[int, int]) -> None:
         self._memory = memory
@@ -53,27 +53,27 @@ class KeyedState:
 
     @staticmethod
     def is_header(encoded: bytes) -> bool:
-        """Say whether a slice's value is the header of buckets."""
+        """Return whether a slice's value is a header of buckets."""
         return encoded[:1] == MARK
 
     @staticmethod
     def opened(memory: BucketMemory, header: bytes) -> KeyedState:
-        """Return the buckets that a header speaks of."""
+        """Return the buckets that a header describes."""
         return KeyedState(memory, pickle.loads(header[1:]))  # noqa: S301 - written by ourselves, into the checkpoint
 
     @staticmethod
     def divided(memory: BucketMemory, encoded: bytes) -> KeyedState:
-        """Divide a dictionary that has been one value."""
+        """Divide a dictionary that was stored as one value."""
         keyed = KeyedState(memory, {})
         keyed.store(encoded, range(BUCKETS))
         return keyed
 
     def header(self) -> bytes:
-        """Return what stands in the value's place."""
+        """Return the header, which is stored instead of the value."""
         return MARK + pickle.dumps(self.sizes, protocol=5)
 
     def load(self, touched: Iterable[int]) -> bytes:
-        """Return the touched part of the state, as one value."""
+        """Return the content of the touched buckets, as one value."""
         found: dict[Any, Any] = {}
         for number in touched:
             if self.sizes.get(number):
@@ -81,7 +81,7 @@ class KeyedState:
         return encode_state(found)
 
     def _bucket(self, number: int) -> bytes:
-        """Return a bucket that the header speaks of: an empty one in its place would be a state that begins again."""
+        """Return a bucket and check its size: a missing bucket must not silently reset its keys' state."""
         content = self._memory.bucket(number)
         if len(content) != self.sizes[number]:
             raise UnreadableStateError(
@@ -90,7 +90,7 @@ class KeyedState:
         return content
 
     def store(self, encoded: bytes, touched: Iterable[int]) -> None:
-        """Keep the touched part of the state."""
+        """Store the content of the touched buckets."""
         parts: dict[int, dict[Any, Any]] = {number: {} for number in touched}
         for key, value in decode_state(encoded, dict).items():
             parts[bucket_of(key)][key] = value
@@ -101,10 +101,10 @@ class KeyedState:
             self.sizes[number] = len(content)
 
     def packed(self) -> bytes:
-        """Return everything as one value, to travel."""
+        """Return all buckets as one value, to send to another lane."""
         return self.load(range(BUCKETS))
 
     @property
     def size(self) -> int:
-        """How many bytes all buckets have."""
+        """The total size of all buckets in bytes."""
         return sum(self.sizes.values())

@@ -1,4 +1,4 @@
-"""Rows become one cell per slice, addressed to the slice's key; cells of output become rows again."""
+"""Packs rows into one cell per slice, addressed to the slice's key, and unpacks output cells into rows."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ _SCHEMA = pa.schema(
         ("cell", pa.binary()),
     ]
 )
-FLUSH_BYTES: Final = 64 << 20  # what one task gathers before it packs: many rows per cell, bounded memory
+FLUSH_BYTES: Final = 64 << 20  # a task collects this much before it packs: many rows per cell, bounded memory
 
-_LOGS: dict[Plane, ControlLog] = {}  # a worker lives through many batches: it reads of the log what is new
+_LOGS: dict[Plane, ControlLog] = {}  # a worker runs many batches, so it reads only new log entries
 
 
 STAMP: Final = "_evenflow_stamp"
-"""A column with the batch's time, where a task cannot hear the batch's number: in ``foreachBatch`` on Spark Connect."""
+"""A column with the batch's timestamp, for tasks that cannot get its number: ``foreachBatch`` on Spark Connect."""
 
 
 def batch_id() -> int | None:
-    """Return the number of the batch that this task belongs to, as far as Spark tells."""
+    """Return the number of this task's batch, or ``None`` if Spark does not provide it."""
     context = TaskContext.get()
     found = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
     return None if found is None else int(found)
 
 
 def pinned_keys(plane: Plane, batch: int) -> Ints:
-    """Return every slice's key for a batch: the routes that held when the batch before it ended."""
+    """Return every slice's key for a batch, from the routes at the end of the previous batch."""
     version = control_offset(Storage(plane.checkpoint), batch - 1)
     log = _LOGS.setdefault(plane, plane.log())
     return log.at(version).keys(plane.keys)
@@ -56,7 +56,7 @@ def pinned_keys(plane: Plane, batch: int) -> Ints:
 
 @dataclass(frozen=True)
 class Pack:
-    """For ``mapInArrow``: a partition's rows, packed by slice."""
+    """A function for ``mapInArrow`` that packs a partition's rows by slice."""
 
     plane: Plane
     assign: Assign
@@ -70,7 +70,7 @@ class Pack:
         return batch_stamped(Storage(self.plane.checkpoint), stamp)
 
     def _together(self, rows: Any, ids: SliceIds, keys: Ints) -> list[tuple[int, bytes]]:
-        """Return one copy of all rows for every lane that owns slices, and a mark for every slice that has rows."""
+        """Return a copy of all rows for every lane that owns slices, and an empty cell for every slice that has rows."""
         present = np.unique(ids[ids != NO_SLICE])
         if not len(present):
             return []
@@ -80,7 +80,7 @@ class Pack:
         return copies + [(key, b"") for key in keys[present].tolist()]
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Gather, assign, pack."""
+        """Collect rows, assign them to slices, and pack them."""
         context = TaskContext.get()
         part = context.partitionId() if context is not None else 0
         keys: Ints | None = None
@@ -127,7 +127,7 @@ def _gathered(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def unpack(batches: Iterator[Any]) -> Iterator[Any]:
-    """For ``mapInArrow``: the rows of output cells."""
+    """Return the rows of output cells; a function for ``mapInArrow``."""
     for batch in batches:
         for cell in batch.column(0):
             yield from batches_of(cell.as_buffer())

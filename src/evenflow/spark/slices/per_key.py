@@ -1,4 +1,4 @@
-"""For those who think per key: a function of one key's rows and state, run on top of the one that takes a whole slice."""
+"""Processing per key: runs a function of one key's rows and state for every key of a slice."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ Each = Callable[[Any, Any, Any], tuple[Any, Any]]
 
 @dataclass(frozen=True)
 class PerKey:
-    """Calls a function once per key; a slice's state is a dictionary from key to state.
+    """A process function that calls another function once per key; a slice's state is a dictionary from key to state.
 
     Parameters
     ----------
     function
-        Gets the key (a tuple if there are several key columns), the key's rows in order, and its state or ``None``.
-        A state of ``None`` in return forgets the key.
+        Takes the key (a tuple if there are several key columns), the key's rows in order, and its state or ``None``.
+        If it returns ``None`` as state, the key is deleted.
     by
         The key columns.
     schema
-        Of the output.
+        Schema of the output.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class PerKey:
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
     def _keys(self, rows: Any) -> Iterator[tuple[Any, Any]]:
-        """Yield each key with its rows, in the order in which keys first come."""
+        """Yield each key with its rows, in the order in which keys first appear."""
         keys = self.keys_of(rows)
         numbers: dict[Any, int] = {}
         ids = np.fromiter((numbers.setdefault(key, len(numbers)) for key in keys), np.int32, len(keys))

@@ -1,4 +1,4 @@
-"""The slice processor: Spark's state behind a slice's turn, one group per key and batch."""
+"""The slice processor: runs a slice's turn on Spark's state store, one group per key and batch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BUCKET_STATE: Final = "content binary"
 
 
 class SparkMemory:
-    """What a key keeps: one value for phase and state, and a list that only a waiting slice touches."""
+    """The storage of a key in Spark: one value for phase and state, and a list that only a waiting slice uses."""
 
     def __init__(self, handle: StatefulProcessorHandle, *, keyed: bool) -> None:
         self._slice = handle.getValueState("slice", SLICE_STATE)
@@ -39,31 +39,31 @@ class SparkMemory:
         return None if found is None else (found[0], bytes(found[1]))
 
     def save(self, phase: str, state: bytes) -> None:
-        """Keep phase and state."""
+        """Store phase and state."""
         self._slice.update((phase, state))
 
     def clear(self) -> None:
-        """Keep nothing."""
+        """Delete phase and state."""
         self._slice.clear()
 
     def hold(self, cell: bytes) -> None:
-        """Keep a batch's rows that must wait, behind those that wait already."""
+        """Append a batch's rows to the rows that wait."""
         self._held.appendValue((cell,))
 
     def held(self) -> list[bytes]:
-        """Return the batches that wait, and keep them no longer."""
+        """Return the rows that wait, one cell per batch, and delete them."""
         found = [bytes(cell) for (cell,) in self._held.get()] if self._held.exists() else []
         if found:
             self._held.clear()
         return found
 
     def bucket(self, number: int) -> bytes:
-        """Return a bucket, empty if there is none."""
+        """Return a bucket's content, empty if there is none."""
         found = None if self._buckets is None else self._buckets.getValue((number,))
         return b"" if found is None else bytes(found[0])
 
     def save_bucket(self, number: int, content: bytes) -> None:
-        """Keep a bucket; an empty one is dropped."""
+        """Store a bucket; delete it if its content is empty."""
         assert self._buckets is not None
         if content:
             self._buckets.updateValue((number,), (content,))
@@ -71,13 +71,13 @@ class SparkMemory:
             self._buckets.removeKey((number,))
 
     def drop_buckets(self) -> None:
-        """Keep no bucket."""
+        """Delete all buckets."""
         if self._buckets is not None:
             self._buckets.clear()
 
 
 class SliceProcessor(StatefulProcessor):
-    """For ``transformWithState``: gives each key's rows and orders to its slice's turn."""
+    """The processor for ``transformWithState``: passes each key's rows and orders to its slice's turn."""
 
     def __init__(self, plane: Plane, job: Job, *, letters: str = "", correlate: bool = False) -> None:
         self._plane = plane
@@ -87,7 +87,7 @@ class SliceProcessor(StatefulProcessor):
         self._memory: SparkMemory | None = None
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Declare the state."""
+        """Declare the state variables and prepare the task."""
         self._memory = SparkMemory(handle, keyed=self._job.keyed_above > 0)
         self._ship = Ship(self._plane.place)
         self._keys = self._plane.keys
@@ -107,7 +107,7 @@ class SliceProcessor(StatefulProcessor):
             else:
                 orders.append(Order(row.number, row.what, row.session))
         cells.sort(key=lambda cell: cell[:2])
-        if key[0] < 0:  # the lane's own key, which comes first: the rows of all slices
+        if key[0] < 0:  # the lane's own key, which comes first and has the rows of all slices
             self._together = Together([cell for _, _, cell in cells])
             return iter([])
         slice_id = self._keys.slice_of(key[0])
@@ -116,12 +116,12 @@ class SliceProcessor(StatefulProcessor):
         turn = Turn(self._job, slice_id, self._memory, self._ship, home=home, together=self._together)
         output = turn.run(orders, [cell for _, _, cell in cells])
         if turn.poison:
-            assert self._batch is not None  # rows came, and they tell
+            assert self._batch is not None  # rows have arrived, and they carry it
             write_letters(Storage(self._letters), self._batch, slice_id, turn.poison)
         self._meter.add(slice_id, turn.cost)
         return iter([Row(cell=to_cell(table)) for table in output])
 
     def close(self) -> None:
-        """Write down what the task took, if it did anything."""
+        """Write the task's sample, if it ran any turn."""
         if self._lane >= 0 and self._batch is not None:
             self._meter.write(self._plane.place, self._batch, self._lane)

@@ -1,4 +1,4 @@
-"""Count, sum and exponentially weighted mean per key, for all keys of a slice at once: a process function to use or to copy."""
+"""Count, sum and exponentially weighted mean per key, for all keys of a slice in one call: a process function to use or copy."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ OUTPUT = "key long, n long, total double, mean double"
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """For ``process``: puts out one row per key and batch, with what is known of the key by then.
+    """A function for ``process`` that returns one row per key and batch, with the key's values so far.
 
     Parameters
     ----------
     key, value
-        Columns: the key is a whole number, the value a number.
+        Names of the columns; the key is a whole number, the value a number.
     alpha
         Weight of the newest value in the mean.
 
@@ -38,7 +38,7 @@ class Running:
     alpha: float = 0.1
 
     def __call__(self, rows: Any, state: Any) -> tuple[Any, Any]:
-        """Bring a slice's state up to date with its rows."""
+        """Update a slice's state with its rows."""
         keys = rows[self.key].to_numpy().astype(np.int64, copy=False)
         values = rows[self.value].to_numpy().astype(np.float64, copy=False)
         order = np.argsort(keys, kind="stable")
@@ -48,7 +48,7 @@ class Running:
         seen = sorted_keys[starts]
         known, n, total, mean = _columns(state)
         at = np.searchsorted(known, seen)
-        new = np.append(known, seen[-1:] + 1)[at] != seen  # the sentinel is no key of this batch
+        new = np.append(known, seen[-1:] + 1)[at] != seen  # the appended sentinel is not a key of this batch
         if new.any():
             where = at[new]
             known, n, total = np.insert(known, where, seen[new]), np.insert(n, where, 0), np.insert(total, where, 0.0)
@@ -56,7 +56,7 @@ class Running:
             at = np.searchsorted(known, seen)
         n[at] += counts
         total[at] += np.add.reduceat(values, starts)
-        # Behind each value come so many others of its key in this batch, and each takes 1 - alpha of its weight.
+        # The number of later values of the same key in this batch: each multiplies this value's weight by 1 - alpha.
         behind = np.repeat(starts + counts, counts) - np.arange(len(keys)) - 1
         newer = np.add.reduceat(self.alpha * (1 - self.alpha) ** behind * values, starts)
         mean[at] = mean[at] * (1 - self.alpha) ** counts + newer
@@ -67,7 +67,7 @@ def _columns(state: Any) -> tuple[Any, Any, Any, Any]:
     if state is None:
         return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0)
     key, n, total, mean = (state.column(i).to_numpy() for i in range(4))
-    return key, n.copy(), total.copy(), mean.copy()  # Arrow's memory may not be written
+    return key, n.copy(), total.copy(), mean.copy()  # Arrow's memory is read-only
 
 
 def _table(key: Any, n: Any, total: Any, mean: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Work without state, placed lane by lane: the same routes and samples, but nothing to hand over."""
+"""Processing without state: uses the same routes and samples as the stateful one, but has no state to hand over."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from evenflow.spark.slices.turn import Job
 
 @dataclass(frozen=True)
 class MapLane:
-    """For ``mapInArrow`` behind ``repartitionById``: gives each slice's rows to the application."""
+    """A function for ``mapInArrow`` after ``repartition``: calls the application with each slice's rows."""
 
     plane: Plane
     job: Job

@@ -1,8 +1,8 @@
-"""One slice's turn in one batch: orders of the control log and rows go in, output comes out, by the table of hand-offs.
+"""One slice's turn in one batch: takes orders and rows, follows the hand-off table, and returns the output.
 
-The table is :data:`evenflow.slices.handoff.TABLE`, the same that the simulator and the DDS driver run.
-Here an order stands for all the events that one batch carries out at once; a batch is atomic, so nothing is between them.
-Rows come before a release and after an install: whoever owns the slice at that moment processes them.
+The table is :data:`evenflow.slices.handoff.TABLE`, which the simulator and the DDS driver use too.
+Here one order stands for several events. They happen in one batch, which is atomic, so nothing comes between them.
+Rows are processed before a release and after an install, so the lane that owns the slice always processes them.
 """
 
 from __future__ import annotations
@@ -31,38 +31,38 @@ EVENTS: Mapping[str, tuple[Event, ...]] = {
 
 
 class Memory(BucketMemory, Protocol):
-    """What a key keeps between batches."""
+    """The storage of one key between batches."""
 
     def load(self) -> tuple[str, bytes] | None:
         """Return phase and state, or ``None`` for a key that was never used."""
         ...
 
     def save(self, phase: str, state: bytes) -> None:
-        """Keep phase and state."""
+        """Store phase and state."""
         ...
 
     def clear(self) -> None:
-        """Keep nothing."""
+        """Delete phase and state."""
         ...
 
     def hold(self, cell: bytes) -> None:
-        """Keep a batch's rows that must wait, behind those that wait already."""
+        """Append a batch's rows to the rows that wait."""
         ...
 
     def held(self) -> list[bytes]:
-        """Return the batches that wait, and keep them no longer."""
+        """Return the rows that wait, one cell per batch, and delete them."""
         ...
 
 
 class Cargo(Protocol):
-    """How a state travels."""
+    """The transfer of a state from giver to taker."""
 
     def send(self, session: int, slice_id: int, state: bytes) -> None:
-        """Put a state where the taker finds it."""
+        """Write a state for the taker."""
         ...
 
     def receive(self, session: int, slice_id: int) -> bytes:
-        """Return the state that a giver sent, or raise: no other state may be installed."""
+        """Return the state that the giver sent; raise an error rather than return any other state."""
         ...
 
 
@@ -71,28 +71,28 @@ Process = Callable[..., tuple[Any, Any]]
 
 
 class StrayRowsError(Exception):
-    """Rows reached a key whose slice is elsewhere: routing and ownership disagree, going on would lose or double them."""
+    """Rows reached a key that neither owns nor awaits their slice: continuing would lose or duplicate them."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What every slice does with its rows.
+    """The processing that every slice applies to its rows.
 
     Parameters
     ----------
     process
         The application's function.
     fresh
-        Makes the state that a slice begins with.
+        Returns the initial state of a slice.
     schema
-        The declared output as an Arrow schema; ``None`` lets any table pass.
+        The declared output as an Arrow schema; ``None`` accepts any table.
     sift
-        Put rows aside on which the application fails, instead of failing.
+        Set aside the rows on which the application fails, instead of failing.
     keyed_above, keys_of
-        A state of more bytes, a dictionary by key, is divided by key; 0 keeps it whole.
-        ``keys_of`` says which keys rows have.
+        A state of more than ``keyed_above`` bytes (a dictionary by key) is divided by key; 0 never divides it.
+        ``keys_of`` returns the keys of rows.
     table
-        The hand-off's law; carried along, so that every worker obeys the same one.
+        The hand-off table; it is sent along, so that every worker uses the same one.
     """
 
     process: Process
@@ -105,11 +105,11 @@ class Job:
     stamp: Callable[[Any], Any] | None = None
 
     def call(self, rows: Any, encoded: bytes, slice_id: int, others: Any = None) -> Called:
-        """Give rows and state to the application; return its output and the new state."""
+        """Call the application with rows and state; return its output and the new state."""
         try:
             return Called(*self._attempt(rows, encoded, others), [])
         except UnreadableStateError:
-            raise  # no fault of the function or of these rows, which must not become dead letters
+            raise  # neither the function nor the rows are at fault: they must not become dead letters
         except Exception as error:
             if not self.sift:
                 raise ProcessError(slice_id, rows, error) from error
@@ -122,7 +122,7 @@ class Job:
         return conformed(output, self.schema), encode_state(state)
 
     def _sifted(self, rows: Any, encoded: bytes, others: Any, error: Exception) -> Called:
-        """Halve rows that fail until only those are left on which the application really fails."""
+        """Split rows in halves until only the rows on which the application fails are left."""
         if rows.num_rows == 1:
             return Called(None, encoded, [(rows, f"{type(error).__name__}: {error}")])
         half = rows.num_rows // 2
@@ -132,7 +132,7 @@ class Job:
                 output, encoded = self._attempt(part, encoded, others)
             except UnreadableStateError:
                 raise
-            except Exception as inner:  # noqa: BLE001 - whatever the application raises
+            except Exception as inner:  # noqa: BLE001 - the application may raise anything
                 called = self._sifted(part, encoded, others, inner)
                 output, encoded = called.output, called.encoded
                 poison += called.poison
@@ -142,7 +142,7 @@ class Job:
 
 
 class Called(NamedTuple):
-    """What the application made of rows: output, new state, and rows it failed on with the reason."""
+    """The result of a call: output, new state, and the rows that failed, each with the reason."""
 
     output: Any
     encoded: bytes
@@ -150,7 +150,7 @@ class Called(NamedTuple):
 
 
 class ProcessError(Exception):
-    """The application's function failed; says on which slice and shows rows."""
+    """The application's function failed; the message names the slice and shows the first rows."""
 
     def __init__(self, slice_id: int, rows: Any, error: BaseException) -> None:
         sample = str(rows.slice(0, 3).to_pylist())
@@ -161,7 +161,7 @@ class ProcessError(Exception):
 
 
 def conformed(output: Any, schema: Any) -> Any:
-    """Return an output table with the declared columns and types; what cannot be is refused by name."""
+    """Return the output with the declared columns and types; reject an output that cannot be converted."""
     if output is None or schema is None:
         return output
     if isinstance(output, pa.RecordBatch):
@@ -181,19 +181,19 @@ def conformed(output: Any, schema: Any) -> Any:
 
 
 class Turn:
-    """One slice on one lane in one batch.
+    """The turn of one slice on one lane in one batch.
 
     Parameters
     ----------
     job
-        What to do with rows.
+        The processing of rows.
     slice_id, home
-        The slice, and whether this key owns it from the beginning.
+        The slice, and whether this key owns it at the beginning.
     memory, cargo
-        What the key keeps, and how state travels.
+        The storage of the key, and the transfer of state.
     together
-        The batch's rows of all slices, for an application that sees those of the others.
-        The slice's own cells are then mere marks that it has rows.
+        The batch's rows of all slices, for an application that also sees the rows of other slices.
+        The slice's own cells then contain no rows; they only mark that it has some.
     """
 
     def __init__(
@@ -216,7 +216,7 @@ class Turn:
         self._changed = False
 
     def run(self, orders: Iterable[Order], cells: Sequence[bytes]) -> list[Any]:
-        """Carry out the orders, process or hold the rows, and return what the application put out."""
+        """Carry out the orders, process or hold the rows, and return the application's output."""
         with stopwatch(self.cost):
             try:
                 self._run(sorted(orders), cells)
@@ -261,9 +261,9 @@ class Turn:
                 act(self)
 
     def _take(self, cells: Sequence[bytes]) -> None:
-        """Do with a batch's rows what the phase demands."""
+        """Process, hold or reject a batch's rows, depending on the phase."""
         if self.phase is State.OWNING:
-            # Each batch that waited is a call of its own: the application sees what it would have seen undisturbed.
+            # Each waiting batch is a separate call, so the application sees the same batches as without a move.
             waiting, self._cache = self._cache, []
             for cell in waiting:
                 self._process(*self._apart([cell], None if self.together is None else Together([cell])))
@@ -307,10 +307,10 @@ class Turn:
     def _save(self) -> None:
         if self.phase is State.ABSENT and not self.home:
             self.memory.clear()
-        else:  # a home that gave its slice away must remember that, or it would be granted again
+        else:  # a home key must remember that it gave its slice away, or it would get it again
             self.memory.save(self.phase.value, self._encoded)
 
-    # -- effects; what is not here needs no doing: routes open and close the flow, the batch's commit is the receipt ----
+    # -- effects; the others need no code: routes open and close the flow, and the batch's commit is the receipt ---------
 
     def _send_cargo(self) -> None:
         state = self._encoded if self.keyed is None else self.keyed.packed()
@@ -328,7 +328,7 @@ class Turn:
 
 
 _EFFECTS: Mapping[Effect, Callable[[Turn], None]] = {
-    Effect.SEND_CARGO: Turn._send_cargo,  # noqa: SLF001 - its own methods, by name
+    Effect.SEND_CARGO: Turn._send_cargo,  # noqa: SLF001 - methods of the class above
     Effect.MERGE: Turn._merge,  # noqa: SLF001
     Effect.FORGET: Turn._forget,  # noqa: SLF001
 }

@@ -1,4 +1,4 @@
-"""Checks once per session that Spark's workers can run evenflow."""
+"""A check, made once per session, that Spark's workers can run evenflow."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pyspark.sql import SparkSession
 from evenflow.errors import BadInput
 
 _OTHER_PYTHON: Final = re.compile(r"No module named '[\w.]+'|PYTHON_VERSION_MISMATCH|Cannot run program \"[^\"]*\"")
-_WORKING: WeakSet[Any] = WeakSet()  # sessions whose workers are known to be able
+_WORKING: WeakSet[Any] = WeakSet()  # sessions that passed the check
 
 
 def check_workers(spark: SparkSession) -> None:
-    """Refuse a session whose workers run another Python than ours, once and before a query is built on it.
+    """Check, before a query is built, that a session's workers run a Python with evenflow.
 
     Raises
     ------
     BadInput
-        When a worker cannot import evenflow and what it needs.
+        When a worker cannot import evenflow and its dependencies.
     """
     if spark in _WORKING:
         return
@@ -30,7 +30,7 @@ def check_workers(spark: SparkSession) -> None:
         spark.range(1).mapInArrow(_with_evenflow, "id long").collect()
     except Exception as error:
         found = _OTHER_PYTHON.search(str(error))
-        if found is None:  # a fault of the session, which is for Spark to tell
+        if found is None:  # another fault of the session: Spark's own message explains it
             raise
         raise BadInput(
             f"workers that cannot run evenflow ({found[0]})",
@@ -42,6 +42,6 @@ def check_workers(spark: SparkSession) -> None:
 
 
 def _with_evenflow(batches: Iterator[Any]) -> Iterator[Any]:
-    import evenflow.spark.slices.processor  # noqa: F401, PLC0415 - in the worker: it needs all that a slice needs
+    import evenflow.spark.slices.processor  # noqa: F401, PLC0415 - in the worker: imports all that a slice needs
 
     yield from batches

@@ -1,4 +1,4 @@
-"""Spark's stream writer, with one thing known before the query is built: its checkpoint."""
+"""A stream writer like Spark's own, except that it knows the checkpoint before it builds the query."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ MODES: Final = ("append", "update")
 
 
 class Writer:
-    """Has the methods of Spark's ``DataStreamWriter``; ``start`` builds the plane on the checkpoint and starts it.
+    """A writer with the methods of Spark's ``DataStreamWriter``; ``start`` builds the plane on the checkpoint and starts it.
 
-    The output of a slice is written once and never changed, so ``append`` and ``update`` write the same rows;
-    ``complete`` does not exist here.
+    The output of a slice is written once and never changed, so ``append`` and ``update`` write the same rows.
+    ``complete`` is not supported.
     """
 
     def __init__(self, processed: Processed) -> None:
@@ -71,7 +71,7 @@ class Writer:
         return self
 
     def partitionBy(self, *cols: Any) -> Writer:  # noqa: N802 - Spark's name
-        """Divide the output by columns."""
+        """Partition the output by columns."""
         return self._keep(lambda w: w.partitionBy(*cols))
 
     def clusterBy(self, *cols: Any) -> Writer:  # noqa: N802 - Spark's name
@@ -84,26 +84,26 @@ class Writer:
         return self
 
     def trigger(self, **when: Any) -> Writer:
-        """Say when a batch begins; ``continuous`` is not possible with state."""
+        """Choose when a batch begins; ``continuous`` is not possible with state."""
         if "continuous" in when:
             raise BadInput("trigger(continuous=…)", "processingTime or availableNow", "trigger")
         return self._keep(lambda w: w.trigger(**when))
 
     def foreach(self, f: Any) -> Writer:
-        """Give every row of the output to a function."""
+        """Call a function with every row of the output."""
         return self._keep(lambda w: w.foreach(f))
 
     def foreachBatch(self, func: Callable[[DataFrame, int], None]) -> Writer:  # noqa: N802 - Spark's name
-        """Give every batch of the output to a function."""
+        """Call a function with every batch of the output."""
         self._by_batch = True
         return self._keep(lambda w: w.foreachBatch(func))
 
     def start(self, path: str | None = None, **given: Any) -> BalancedQuery:
-        """Start the query; arguments as for Spark's own ``start``."""
+        """Start the query; the arguments are those of Spark's ``start``."""
         return self._begin(lambda w: w.start(path) if path is not None else w.start(), given)
 
     def toTable(self, tableName: str, **given: Any) -> BalancedQuery:  # noqa: N802, N803 - Spark's names
-        """Start the query into a table."""
+        """Start the query and write its output into a table."""
         return self._begin(lambda w: w.toTable(tableName), given)
 
     def _begin(self, go: Callable[[DataStreamWriter], StreamingQuery], given: dict[str, Any]) -> BalancedQuery:
@@ -115,9 +115,9 @@ class Writer:
         checkpoint = self._checkpoint(spark)
         check_workers(spark)
         plane = self._processed.plane(checkpoint).settle()
-        # There the batch is run by another thread than the query's, and tasks do not hear its number.
+        # With foreachBatch on Connect, another thread than the query's runs the batch, and tasks do not get its number.
         stamped = self._by_batch and type(spark).__module__.startswith("pyspark.sql.connect")
-        driver = take_over(plane.place)  # before Spark reads the checkpoint: an older driver must write no more
+        driver = take_over(plane.place)  # before Spark reads the checkpoint: an older driver must not write any more
         plane.confirm()
         writer = self._processed.frame(plane, self._mode, driver=driver, stamped=stamped).writeStream
         for call in self._calls:
@@ -142,10 +142,10 @@ class Writer:
 
 
 def begun(start: Callable[[], StreamingQuery], attempts: int = ATTEMPTS) -> StreamingQuery:
-    """Start a query and wait until its sources are there.
+    """Start a query and wait until its sources are running; retry if a source does not start in time.
 
-    Spark gives the process of a Python source ten seconds to come up, and on a busy machine that is not enough.
-    Then the query ends before it has done anything, so it can be started again.
+    Spark waits 10 seconds for the process of a Python source to start, which is not enough on a busy machine.
+    The query then ends before it has done anything, so it is safe to start it again.
     """
     for attempt in range(1, attempts + 1):
         query = start()
@@ -159,7 +159,7 @@ def begun(start: Callable[[], StreamingQuery], attempts: int = ATTEMPTS) -> Stre
 
 @contextmanager
 def _settings(spark: SparkSession, lanes: int) -> Iterator[None]:
-    """Set what the query reads when it starts, and put back what was there: other queries keep their own."""
+    """Set the Spark settings that the query reads at its start, and restore the old ones for other queries."""
     wanted = {
         "spark.sql.shuffle.partitions": str(lanes),
         "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
