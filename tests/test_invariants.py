@@ -153,9 +153,9 @@ def test_nothing_compared_with_nothing_is_no_success():
 @pytest.mark.parametrize(
     ("experiment", "words", "emptied"),
     [
-        ("slices-chaos", ["seconds=2"], "slices_chaos.items"),
-        ("slices-skew", ["seconds=20", "nodes=2", "slices=4"], "slices.Sensors.schedule"),
-        ("dlber-chaos", ["seconds=1", "pages=4"], "dlber_chaos.effects_in"),
+        ("slices-chaos", ["seconds=2"], "slices.chaos.items"),
+        ("slices-skew", ["seconds=20", "nodes=2", "slices=4"], "slices.streams.Sensors.schedule"),
+        ("dlber-chaos", ["seconds=1", "pages=4"], "triggers.chaos.effects_in"),
     ],
 )
 def test_an_experiment_in_which_nothing_happens_fails(experiment, words, emptied, monkeypatch):

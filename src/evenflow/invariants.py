@@ -196,7 +196,7 @@ class SliceCheck:
         """Compare the published items with those that were processed: committed, and with their effect in the end."""
         there = self.commits if self.final is None else self.commits & self.final
         kept = self.published.keys() & there.keys()
-        found = compare(self.published, kept, self.waiting)
+        found = compare(self.published, kept, self.waiting | self.stranded_items())
         repeats = Counter({i: n - 1 for i, n in self.commits.items() if n > 1})
         if self.final is not None:
             repeats |= Counter({i: n - 1 for i, n in self.final.items() if n > 1})

@@ -21,8 +21,8 @@ from evenflow.spark.slices.stateful.handle import EVENT, MODES, NONE
 from evenflow.spark.slices.stateful.late import in_time
 from evenflow.spark.slices.stateful.rows import RowForm
 from evenflow.spark.slices.stateful.work import Processing, Times
+from evenflow.spark.slices.testing import KeyMemory, NotRepeatableError, PlaneTester
 from evenflow.spark.slices.turn import Job, Turn
-from evenflow.spark.testing import KeyMemory, NotRepeatableError, PlaneTester
 
 TurnOf = tuple[KeyMemory, set[int]]
 """What one of Spark's keys keeps: a slice, and the times it wants to be called."""
