@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from test_operators import SCHEMA, pipeline_on, start
+from test_pipeline import SCHEMA, pipeline_on, start
 
 from evenflow.spark.session import QUICK_START, local_session
 
