@@ -150,6 +150,44 @@ class TestFiveActions:
         (named_ones,) = other.move(Movement("A", "B", 2, (1, 3)))
         assert named_ones.slices == (1, 3)
 
+    def test_only_what_the_giver_has_is_moved(self):
+        balancer = spread()  # B has slice 0, C has slice 1
+        assert balancer.move(Movement("B", "C", 1, (3,)), now=2.0) == []
+        (stop,) = balancer.move(Movement("A", "B", 1, (2,)), now=2.1)
+        assert stop.slices == (2,)
+        (chosen,) = balancer.move(Movement("B", "C", 2), now=2.2)
+        assert chosen.slices == (0,)  # slice 2 is still on its way to B
+        other = spread()
+        other.move(Movement("C", "B", 1, (1,)), now=2.0)
+        (first,) = other.move(Movement("B", "A", 1), now=2.1)
+        assert first.slices == (0,)
+        third = spread()
+        third.move(Movement("C", "A", 1, (1,)), now=2.0)
+        (one,) = third.move(Movement("A", "B", 1), now=2.1)
+        assert one.slices == (2,)  # slice 1 is A's in the plan, but not here yet
+
+    def test_a_timer_of_an_earlier_phase_changes_nothing(self):
+        balancer = Balancer("B")
+        balancer.move(Movement("A", "B", 1))
+        balancer.confirm()
+        assert balancer.feed(Woken(("timeout", 2, 0)), 3.0) == []
+        assert balancer.feed(Woken(("resend", 2, 0)), 3.0) == []
+        assert balancer.phase() is Phase.EXPECTING
+
+    def test_the_trace_says_why(self):
+        balancer = Balancer("B")
+        balancer.move(Movement("A", "B", 1, why="uneven"))
+        balancer.get(Confirm(2, 1, "refused", "not mine"))
+        balancer.time_out()
+        assert [n["why"] for n in balancer.noted("session") if n["session"] == 2] == ["uneven", "not mine", "timed out"]
+
+    def test_each_node_hears_which_of_its_own_sessions_have_ended(self):
+        balancer = spread()
+        (older,) = balancer.move(Movement("A", "B", 1), now=2.0)
+        (younger,) = balancer.move(Movement("C", "D", 1), Movement("C", "A", 1), now=2.1)
+        assert (older.session, older.over) == (4, 4)
+        assert (younger.session, younger.over) == (5, 5)
+
     def test_a_slice_that_moves_is_not_moved_again(self):
         balancer = Balancer("B", "C")
         balancer.move(Movement("A", "B", 2))
@@ -288,6 +326,22 @@ class TestNotifications:
         kept = balancer.actor.map.nodes["A"].notifications
         assert [n.properties["cpu"] for n in kept] == [float(n) for n in range(9)][-history:]
 
+    def test_what_a_node_says_of_itself_is_on_the_trace(self):
+        balancer = Balancer("B")
+        assert [(n["node"], n["step"], n["capacity"]) for n in balancer.noted("node")] == [
+            ("A", "joined", 1.0), ("B", "joined", 1.0),
+        ]  # fmt: skip
+        balancer.notes.clear()
+        balancer.hear("A", 1.0, why="joined")
+        assert balancer.noted("sample") == []
+        balancer.hear("A", 2.0, loads={0: 3.0, 1: 1.0}, capacity=8.0)
+        (sample,) = balancer.noted("sample")
+        assert (sample["node"], sample["load"], sample["cpu"]) == ("A", 0.5, 50.0)
+        assert balancer.actor.map.nodes["A"].capacity == 8.0  # it may change
+        silent = Hand(lambda: LoadBalancer(Wanted(), BalancerSettings(slices=4), record=False))
+        silent.get(notification("A"), sender="A")
+        assert silent.noted("sample") == []
+
     def test_five_by_default(self):
         assert BalancerSettings().history == 5
 
@@ -393,6 +447,45 @@ class TestElasticity:
         assert balancer.hear("B", 6.0) == [Leave()]
         balancer.hear("B", 8.0, why="joined")
         assert "B" in balancer.actor.map.nodes
+        assert balancer.hear("B", 10.0) == []
+        balancer.start(11.0)
+        assert balancer.hear("B", 12.0) == []
+
+    def test_what_it_has_is_spread_over_the_others(self):
+        balancer = Balancer("B", "C")
+        balancer.get(Drain("A"), 1.0)
+        self.finish(balancer, 2.0)
+        assert Counter(balancer.owners()) == {"B": 2, "C": 2}
+        loaded = Balancer("B", "C")
+        loaded.hear("A", 1.0, loads={0: 6.0, 1: 2.0, 2: 2.0, 3: 1.0})
+        loaded.get(Drain("A"), 1.0)
+        self.finish(loaded, 2.0)
+        assert loaded.owners() == "BCCC"
+
+    def test_a_second_request_and_one_for_a_stranger_change_nothing(self):
+        balancer = spread()
+        balancer.get(Drain("B"), 2.0)
+        assert balancer.get(Drain("B"), 2.1) == []
+        assert balancer.get(Drain("Z"), 2.2) == []
+        assert len([n for n in balancer.noted("node") if n["step"] == "draining"]) == 1
+
+    def test_a_node_that_joins_has_not_been_idle(self):
+        balancer = spread(idle_below=20.0, idle_for=6.0)
+        balancer.hear("A", 8.0)
+        balancer.hear("B", 2.0, cpu=0.0, why="joined")
+        balancer.hear("B", 8.0, cpu=0.0)
+        assert not [n for n in balancer.noted("node") if n["step"] == "draining"]
+
+    def test_after_one_has_left_the_others_must_idle_again(self):
+        balancer = spread(idle_below=20.0, idle_for=6.0)
+        for now in (2.0, 4.0, 6.0, 8.0):
+            for node in "ABC":
+                balancer.hear(node, now, cpu=50.0 if node == "A" else 1.0)
+        self.finish(balancer, 8.5)
+        balancer.hear("B", 9.0, cpu=1.0)
+        for node in "AC":
+            balancer.hear(node, 10.0, cpu=50.0 if node == "A" else 1.0)
+        assert [n["node"] for n in balancer.noted("node") if n["step"] == "draining"] == ["B"]
 
     def test_a_draining_node_gets_nothing_new(self):
         balancer = spread()
@@ -440,6 +533,26 @@ class TestRestart:
             balancer.hear(node, 6.0)
         (begun,) = balancer.move(Movement("A", "C", 1, (3,)), now=6.0)
         assert begun.session > 2  # no id is used twice
+
+    @pytest.mark.parametrize("outcome", ["done", "rolled back"])
+    def test_it_knows_who_has_what_after_sessions_that_have_ended(self, outcome):
+        balancer = Balancer("B")
+        balancer.move(Movement("A", "B", 2))
+        if outcome == "rolled back":
+            balancer.confirm("refused")
+        while balancer.actor.sessions:
+            balancer.confirm()
+        balancer.start(5.0)
+        assert balancer.owners() == ("BBAA" if outcome == "done" else "AAAA")
+        assert balancer.actor.map.moving == {}
+        assert balancer.actor.sessions == {}
+
+    def test_it_stays_paused_although_the_algorithm_was_exchanged(self):
+        balancer = Balancer("B")
+        balancer.get(Pause(paused=True))
+        balancer.get(UseAlgorithm(balancer.algorithm))
+        balancer.start(2.0)
+        assert balancer.actor.paused
 
     def test_the_first_grant_is_repeated_not_made_anew(self):
         balancer = Hand(lambda: LoadBalancer(Wanted(), BalancerSettings(slices=4)), journal=True)
@@ -572,6 +685,18 @@ class TestSilence:
         assert balancer.actor.waiting_movements() == 0
         assert balancer.owners() == "BBAA"
         assert balancer.actor.map.moving == {0: "A", 1: "A"}
+
+    def test_a_giver_that_has_not_heard_that_it_may_resume_gives_nothing(self):
+        balancer = Balancer("B", "C")
+        balancer.move(Movement("A", "B", 2))
+        balancer.confirm("refused")
+        balancer.confirm()
+        assert balancer.phase() is Phase.RESUMING
+        balancer.time_out()
+        balancer.confirm()
+        assert balancer.actor.sessions == {}
+        assert balancer.move(Movement("A", "C", 1, (3,)), now=6.0) == []
+        assert balancer.owners() == "AAAA"
 
     def test_with_both_silent_it_asks_them_in_turn(self):
         balancer = self.silent_giver(Phase.SHIPPING)

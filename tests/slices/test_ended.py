@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from by_hand import Node, action, item
 
+from evenflow.actor import Received
 from evenflow.slices.handoff import State
 from evenflow.slices.ledger import Ledger, item_id
 from evenflow.slices.messages import Cargo, Confirm, Parcel, Receipt
@@ -57,6 +58,17 @@ class TestCargo:
         both = {s: Parcel({}, Ledger(), ()) for s in (0, 1)}
         assert node.get(Cargo(6, both), sender="A") == []
         assert {held.phase for held in node.actor.held.values()} == {State.AWAITING}
+
+    def test_giver_and_taker_share_nothing(self):
+        """In virtual time a message is the sender's own object: after a rollback both nodes would change one state."""
+        node, state = taker(5), {"data": [1], "more": {"deep": [[2]]}}
+        node.feed(Received("A", Cargo(5, {0: Parcel(state, ledger := Ledger(), ())})))
+        state["data"].append(3)
+        state["more"]["deep"][0].append(3)
+        state["new"] = []
+        ledger.add(item_id(0, 9))
+        assert node.actor.held[0].state == {"data": [1], "more": {"deep": [[2]]}}
+        assert item_id(0, 9) not in node.actor.held[0].ledger
 
     def test_what_is_merged_is_not_merged_again(self):
         node = taker(5)

@@ -171,6 +171,15 @@ class TestTheSession:
         assert a.seen.data == []
         assert b.seen.data == [item(1).id]
 
+    def test_what_it_has_taken_of_other_slices_is_processed(self):
+        node = Node().own(0, 1)
+        node.item(item(1, 0))
+        node.item(item(2, 1))
+        node.get(action(Phase.STOPPING, (0,)))
+        node.commit()
+        assert node.seen.data == [item(2).id]
+        assert list(node.actor.held[0].cache) == [item(1).id]
+
     def test_the_application_state_travels(self):
         a, b = Node("A").own(0), Node("B")
         for number in (1, 2):
@@ -298,6 +307,24 @@ class TestCommit:
         assert item(1).id in ledger
         assert ack == Send("publisher-0", Ack((item(1).id,)))
 
+    def test_one_commit_is_due_at_a_time_and_none_without_items(self):
+        node = Node().own(0)
+        node.item(item(1))
+        node.item(item(2))
+        assert [w.name for w in node.wakes].count("tick") == 1
+        node.commit()
+        assert [w.name for w in node.wakes].count("tick") == 0
+        assert node.seen.data == [item(1).id, item(2).id]
+
+    def test_what_its_publisher_has_settled_is_remembered_by_a_mark(self):
+        node = Node().own(0)
+        for number in range(20):
+            node.item(item(number, settled=max(0, number - 2)))
+        node.commit()
+        ledger = node.actor.held[0].ledger
+        assert len(ledger) == 3
+        assert all(item(number).id in ledger for number in range(20))
+
     def test_with_receipts_it_is_acknowledged_on_arrival(self):
         node = Node(settings=replace(SETTINGS, acks="receipt")).own(0)
         assert node.item(item(1)) == [Ack((item(1).id,))]
@@ -394,6 +421,13 @@ class TestMonitoring:
             node.item(item(number, slice_id))
         (sample,) = node.wake("monitor", 2.0)
         assert sample.properties == {"cpu": 0.0, "memory": 3.0, "queue": 2.0, "slices": 1.0}
+
+    def test_after_a_restart_it_measures_from_there(self):
+        node = Node().own(0)
+        node.start(100.0)
+        node.item(item(1), 101.0)
+        (first,) = node.wake("monitor", 102.0)
+        assert first.slice_loads == {0: 0.5}
 
     def test_part_of_a_period_measures_nothing(self):
         node = Node()

@@ -60,7 +60,6 @@ class LoadBalancer:
     ) -> None:
         self.algorithm = algorithm
         self.settings = settings
-        self.period_s = period_s
         self.record = record
         self.map = NodeMap(settings.slices, SILENT_AFTER * period_s)
         self.sessions: dict[int, Session] = {}  # under way

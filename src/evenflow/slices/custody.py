@@ -39,7 +39,6 @@ REMOVE, SHIP, READMIT, CLEAN, WITHDRAW, DISCARD = (
         Phase.DISCARDING,
     )
 )
-CLOSES: Mapping[int, str] = {CLEAN: "done", WITHDRAW: "done", DISCARD: "shipped"}
 
 
 @dataclass(slots=True)
@@ -136,8 +135,8 @@ class Custody(ABC):
         out.append(Save({"steps": dict(self.steps)}))
         if event is Event.SHIP_ORDERED:
             return out  # confirmed when the receipt is here
-        if event is Event.GRANTED or action.step in CLOSES:
-            out += self._close(action.session, CLOSES.get(action.step, "done"))
+        if action.step == DISCARD:
+            out += self._close(action.session, "shipped")
         elif event is Event.OPENED and self.settings.order == "safe":
             out += self._close(action.session, "opened")
         return [*out, self._confirm(action)]
@@ -306,5 +305,5 @@ def _copied(state: Any) -> Any:
     if isinstance(state, dict):
         return {key: _copied(value) for key, value in state.items()}
     if isinstance(state, list):
-        return list(state)
+        return [_copied(part) for part in state]
     return state
