@@ -125,7 +125,7 @@ def bench_spark_drop_in(
         if spark is None:
             say("warming up")
             for job in jobs:
-                for line in _pair(session, place / "warm" / job.replace(" ", "-"), job, FEW_ROWS, FEW_KEYS, limit_s):
+                for line in _pair(session, place / "warm" / _folder(job), job, FEW_ROWS, FEW_KEYS, limit_s):
                     line.turn(1)
         cases = [(count, rows) for count in keys]
         if small:
@@ -133,13 +133,17 @@ def bench_spark_drop_in(
         for count, size in cases:
             for job in jobs if size == rows else jobs[:1]:
                 say(f"{job}: {size:,} rows, {count:,} keys per batch")
-                theirs, ours = _pair(session, place / str(count) / job.replace(" ", "-"), job, size, count, limit_s)
+                theirs, ours = _pair(session, place / str(count) / _folder(job), job, size, count, limit_s)
                 for _ in range(turns):
                     for line in (theirs, ours):
                         line.turn(batches)
                         say(f"  {line.variant}: {line.rates()[-1]:,.0f} rows per CPU-second")
                 found.append(_row(job, count, theirs, ours))
     return {"bench": "spark-drop-in", "rows": found, "seconds": round(time.perf_counter() - began, 1)}
+
+
+def _folder(job: str) -> str:
+    return job.replace(", ", "-").replace(" ", "-")
 
 
 def _pair(spark: SparkSession, place: Path, job: str, rows: int, keys: int, limit_s: float) -> tuple[Line, Line]:
