@@ -26,7 +26,7 @@ def through_connect(*words: str) -> None:
 
 def test_sessions_matching_moves_and_restarts_through_connect():
     through_connect(
-        "test_session.py",
+        "test_session.py::test_a_session_runs_our_functions",
         "matching/test_match.py::test_frames_directories_and_streams_match_on_any_session",
         "slices/test_balance.py::test_moves_and_restarts_change_nothing_of_the_output",
     )
