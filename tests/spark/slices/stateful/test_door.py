@@ -40,7 +40,7 @@ def test_wrong_arguments_are_refused_at_the_call(stream):
     with pytest.raises(AssertionError, match="timeoutConf"):
         divided.applyInPandasWithState(print, OUTPUT, "n int", "append", "Never")
     nested = stream.selectExpr("struct(k) as k")
-    with pytest.raises(BadInput, match="columns of simple types"):
+    with pytest.raises(BadInput, match="a column of type struct"):
         evenflow.balance(nested, by="k").transformWithState(Script(), OUTPUT, "append", "None")
 
 
