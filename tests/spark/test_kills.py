@@ -97,9 +97,13 @@ def test_a_driver_that_ends_is_told_from_one_that_is_slow(tmp_path, monkeypatch,
         assert child._starts == (kills.MOST_STARTS if said == kills.NOT_UP else 1)
 
 
-def test_a_driver_that_is_killed_or_wakes_up_too_late_loses_doubles_and_disorders_nothing():
-    found = check(drill(kills=1, naps=1, seed=1, batches=2), 1)
-    assert found["superseded"] == found["naps"] == 1  # it ended by itself, with the sentence that says why
+def test_a_killed_driver_loses_doubles_and_disorders_nothing():
+    check(drill(kills=1, seed=1, batches=2), 1)
+
+
+def test_a_driver_that_wakes_up_ends_and_the_one_that_took_over_goes_on():
+    found = check(drill(kills=0, naps=1, seed=3, batches=2), 0)
+    assert found["superseded"] == found["naps"] == 1
 
 
 @pytest.mark.long
